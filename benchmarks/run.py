@@ -66,7 +66,7 @@ def child(names: list[str], seconds: float) -> None:
 def run_child(
     rows: list[dict[str, Any]], names: list[str], seconds: float, env: dict[str, str], mark: dict[str, Any], **how: Any
 ) -> None:
-    """Adds the rows of a child process, each with the fields `mark`, and prints them as they arrive."""
+    """Adds the rows of a child process, each with the fields `mark`, and prints the rows as they arrive."""
     command = [*common.module("run"), "--child", ",".join(names), "--seconds", str(seconds)]
     if "device" in mark:
         command += ["--device", mark["device"]]

@@ -46,7 +46,7 @@ def slang(files: list[str]) -> bool:
 
 
 def module(file: str) -> str:
-    """Return the module to elaborate for a file: its own, or the one that a proof is bound into."""
+    """Return the module to elaborate for a file: the file's own module, or the module that a proof is bound into."""
     return Path(file).stem.removesuffix("_proof")
 
 

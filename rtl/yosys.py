@@ -10,8 +10,8 @@ from pathlib import Path
 
 RTL = Path(__file__).resolve().parent
 MISSING = "yosys is not installed (pip install pyosys)"
-SKIPPED = 77  # exit status of a script without yosys, which ctest takes as skipped
-#: A process per run: a failing pass ends its process, and the output is its own.
+SKIPPED = 77  # exit status of a script without yosys, which ctest counts as skipped
+#: Each run is a separate process: a failing pass ends its process, and the output belongs to this run alone.
 RUN = "import sys; from pyosys import libyosys as y; d = y.Design(); [y.run_pass(c, d) for c in sys.argv[1:]]"
 
 

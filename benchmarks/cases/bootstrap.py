@@ -18,7 +18,7 @@ from heliograph import _core, ckks
 
 
 def _bootstrap(x: ckks.Tensor) -> ckks.Tensor:
-    # the function is looked up at the call, because the tree of a comparison (before_after.py) may lack it
+    # looked up at the call, because the tree of a comparison (before_after.py) may lack this function
     return ckks.bootstrap(x)
 
 
@@ -28,13 +28,13 @@ def _twice(x: ckks.Tensor) -> ckks.Tensor:
 
 @dataclass(frozen=True)
 class Form:
-    """A form of the benchmarked call: number of ciphertexts, real or complex values, iterations."""
+    """A form of the benchmarked call: number of ciphertexts, real or complex values, iterations of bootstrapping."""
 
     what: str
     items: int = 1
     complex: bool = True
     run: Callable[[ckks.Tensor], ckks.Tensor] = _bootstrap
-    bootstraps: bool = True  #: False: a multiplication at the top level, for comparison
+    bootstraps: bool = True  #: if False, the case is a multiplication at the top level, for comparison
 
 
 def _square(x: ckks.Tensor) -> ckks.Tensor:
@@ -93,9 +93,9 @@ class Party:
     keys_s: float
 
 
-@lru_cache(maxsize=1)  # keeps the keys of one set only, because they take gigabytes
+@lru_cache(maxsize=1)  # keeps the keys of one set only, because keys take gigabytes
 def party(set_name: str) -> Party:
-    """Returns the keys of a set, made once."""
+    """Returns the keys of a set; they are made once."""
     secret = ckks.SecretKey.generate(parameters_of(set_name))
     start = time.perf_counter()
     keys = secret.evaluation_keys(bootstrap=True)
@@ -134,7 +134,7 @@ def describe(set_name: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _counting(set_name: str) -> Party:
-    """Returns keys on the null device. A first call has made plans and plaintexts, so that they are not counted."""
+    """Returns keys on the null device. A first call has already made plans and plaintexts, so that these are not counted."""
     null = parameters_of(set_name)._core.on_device("null")
     secret = ckks.SecretKey(_core.ckks.SecretKey.generate(null))
     at = Party(secret, hg.Server(secret.evaluation_keys(bootstrap=True)), 0)

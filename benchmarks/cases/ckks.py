@@ -61,7 +61,7 @@ def describe(p: ckks.Parameters) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)  # keeps one set only, because keys and operands of two sets may not fit the memory together
 def parties(set_name: str) -> tuple[ckks.SecretKey, hg.Server]:
-    """Returns the keys of a set, made once."""
+    """Returns the keys of a set; they are made once."""
     secret = ckks.SecretKey.generate(ckks.parameters(set_name))
     return secret, hg.Server(secret.evaluation_keys(rotations=STEPS))
 
@@ -103,7 +103,9 @@ def matrix(p: ckks.Parameters, level: int) -> ckks.LinearTransform:
 
 
 def matrix_bytes(transform: ckks.LinearTransform) -> int:
-    """Returns the bytes of keys, plaintexts, operand and result at the transform's level, once each, in limbs of 64-bit words."""
+    """Returns the bytes of keys, plaintexts, operand and result at the transform's level, each counted once, in limbs of
+    64-bit words.
+    """
     p, level = transform.parameters, transform.level
     spec = p._core.spec
     digits, covered = 0, 0

@@ -26,7 +26,7 @@ Rates = dict[str, float]
 
 @dataclass
 class Prepared:
-    """A prepared case."""
+    """A prepared case: the call to time, and its data."""
 
     run: Callable[[], Any]
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Case:
-    """A declared case. `asked` is the target time in seconds."""
+    """A case that can be prepared. `asked` is the target time in seconds."""
 
     what: str
     prepare: Callable[[], Prepared]
@@ -144,7 +144,8 @@ def product(a: hg.Tensor, b: hg.Tensor) -> hg.Tensor:
 
 def _in_place(count: int) -> Prepared:
     """Times a += b and, in turns with it, a + b and copies of the same number of bytes. The C library's copy uses string
-    instructions or non-temporal stores, depending on the size; `np.invert` loads and stores as an ordinary loop.
+    instructions or non-temporal stores, depending on the size; `np.invert` loads and stores with an ordinary loop.
+
     """
     p = parameters_of("hvmul-2020")
     a, b = (x + 0 for x in tensors(p, (count,)))

@@ -13,7 +13,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "examples"
 
 @cache
 def example(folder: str, name: str) -> ModuleType:
-    """Returns a program of examples/, as a module."""
+    """Returns a program of examples/, loaded as a module."""
     path = FOLDER / folder / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec

@@ -1,7 +1,8 @@
 """Cases on a GPU. A case returns a call whose result is a tensor; the caller that times it waits for that tensor.
 
-`asked` are targets and `floor` floors computed by hand, both in seconds. A case without such a floor has one from counts: bytes of
-operands, result and keys at the copy rate; for 50-bit primes, whose product rate the device can measure, also products at that rate.
+`asked` are target times and `floor` floors computed by hand, both in seconds. A case without such a floor has one from
+counts: bytes of operands, result and keys at the copy rate; for 50-bit primes, whose product rate the device can measure,
+also products at that rate.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ Operands = tuple[hg.Tensor, ...]
 
 @dataclass
 class Ready:
-    """A prepared case."""
+    """A prepared case: the call to time, and its data."""
 
     run: Callable[[], hg.Tensor]
     parameters: dict[str, Any]
     bytes: int = 0  #: bytes of operands, result and keys, each counted once
-    products: int | Callable[[], int] = 0  #: modular products; a function if counting takes long
+    products: int | Callable[[], int] = 0  #: modular products, or a function that counts them if counting takes long
     layers: Callable[[], dict[str, float]] | None = None
 
 
@@ -70,7 +71,7 @@ def floor_of(case: Case, ready: Ready, rates: Rates) -> tuple[float | None, str]
     return floors[name], name
 
 
-#: Rates of an H200, for runs that measure none.
+#: Rates of an H200, for runs that measure no rates.
 UNKNOWN: Rates = {"copy_bytes_s": 0.0, "products_s": 0.0}
 
 
@@ -102,7 +103,7 @@ def _timed(call: Callable[[], hg.Tensor]) -> float:
 
 # Operations
 
-#: Parameter sets that have a name here and none in the library.
+#: Parameter sets that have a name in this file and no name in the library.
 SETS: dict[str, dict[str, Any]] = {"hvmul-2^16": {"n": 1 << 16, "log_q": 1200, "special": 8, "plain_modulus": 2}}
 
 
@@ -126,7 +127,7 @@ def _operands(set_name: str, items: int) -> Operands:
 
 @dataclass(frozen=True)
 class Operation:
-    """A call on operands made from two tensors, and the number of switching keys that it reads."""
+    """A call on operands made from two tensors, and the number of switching keys that the call reads."""
 
     what: str
     run: Callable[..., hg.Tensor]
@@ -442,7 +443,7 @@ for _set in ("hcnn11-2020", "hcnn11"):
 CASES["digit-8x8"] = Case("one 8x8 digit at low latency, w64", lambda: _digit("digits", 8))
 CASES["digit-28x28"] = Case("one 28x28 digit at low latency, w64", lambda: _digit("mnist-packed", 28), asked=0.020)
 
-#: Single kernels: target in limbs per second, and floor if known.
+#: Single kernels: target rate in limbs per second, and floor if known.
 KERNELS: dict[str, tuple[float, float | None]] = {
     "batched ntt 2^16, 30 bits": (2.8e6, 4.1e6),
     "batched ntt 2^15, 50 bits": (2.0e6, None),

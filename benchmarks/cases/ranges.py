@@ -19,7 +19,7 @@ import heliograph as hg
 
 Random = np.random.Generator
 
-#: Typical data of users, by kind: each draws random values of this kind.
+#: Typical data of users, by kind; each function draws random values of this kind.
 DATA: dict[str, Callable[[Random, Any], Any]] = {
     "heights": lambda r, shape: r.normal(175, 10, shape),
     "weights": lambda r, shape: r.normal(75, 12, shape).clip(30),
@@ -34,16 +34,16 @@ DATA: dict[str, Callable[[Random, Any], Any]] = {
     "returns": lambda r, shape: r.normal(0.0005, 0.02, shape),
     "log-normal": lambda r, shape: r.lognormal(3, 1, shape),
 }
-#: Source of the ranges of the inputs: the process that encrypted them, a bound stated in a file, or none.
+#: Sources of the ranges of the inputs: the process that encrypted them, a bound stated in a file, or none.
 KNOWN = ("process", "said", "nothing")
-#: Rotation steps that the computations use in addition to those of sums over slots.
+#: Rotation steps that the computations use in addition to the steps of sums over slots.
 STEPS = (1, 2, 4, -1)
 #: Columns of dense matrices on slots.
 COLUMNS = 16
 
 
 def some(random: Random, shape: Any, *names: str) -> Any:
-    """Draws values of one kind, chosen at random among the named kinds or all."""
+    """Draws values of one kind, chosen at random among the named kinds or all kinds."""
     return DATA[str(random.choice(names or tuple(DATA)))](random, shape)
 
 
@@ -51,8 +51,9 @@ def some(random: Random, shape: Any, *names: str) -> Any:
 
 
 class Clear:
-    """A source of clear arrays. `inputs` is the largest magnitude of the inputs, `between` the largest magnitude of
-    intermediate values."""
+    """Source of clear arrays. `inputs` is the largest magnitude of the inputs, `between` the largest magnitude of
+    intermediate values.
+    """
 
     def __init__(self, width: int) -> None:
         self.width, self.inputs, self.between = width, 0.0, 0.0
@@ -74,7 +75,7 @@ class Encrypted:
         self.party, self.known, self.width = party, known, width
 
     def __call__(self, values: Any) -> hg.ckks.Tensor:
-        """Returns an input, through a file unless it stays in the process. Raises PlaintextRangeError."""
+        """Returns an input, which passes through a file unless it stays in the process. Raises PlaintextRangeError."""
         largest = float(np.abs(values).max(initial=0))
         power = float(2.0 ** np.ceil(np.log2(largest))) if largest > 0 else 1.0
         beyond = self.known == "process" and largest > self.party.parameters.bound
@@ -557,7 +558,7 @@ def tolerance(clear: Any, source: Clear) -> float:
 
 
 def run(name: str, party: Party, known: str, seed: Any, width: int) -> Outcome:
-    """Runs one computation, at the lowest level, through a file unless everything stays in the process."""
+    """Runs one computation, at the lowest level; tensors pass through a file unless they stay in the process."""
     one = CASES[name]
     source = Clear(width)
     clear = np.asarray(one.compute(source, np.random.default_rng(seed)))
@@ -584,7 +585,7 @@ def run(name: str, party: Party, known: str, seed: Any, width: int) -> Outcome:
 
 @dataclasses.dataclass
 class Chain:
-    """Outcome of a chain of bootstraps: whether its last values are right to 1 %, and which check refused them otherwise."""
+    """Outcome of a chain of bootstraps: whether its last values are right to 1 %, and if not, which check refused them."""
 
     right: bool
     refused: bool  # decryption raised RoomError
@@ -602,7 +603,7 @@ def bootstrapped_chain(party: Party, width: int, count: int, too_small: float, s
     x = party.server.from_bytes(x.to_bytes())
     for i in range(count):
         a = float(random.uniform(1.6, 2.0))
-        x, clear = x * (a - x * x), clear * (a - clear * clear)  # at most 1.09; the tracked bound is 3 or more
+        x, clear = x * (a - x * x), clear * (a - clear * clear)  # values are at most 1.09; the tracked bound is 3 or more
         word = 1.1 / (too_small if i == at else 1)
         x = hg.ckks.bootstrap(hg.ckks.within(hg.ckks.lower(x, x.parameters.bootstrapping_level), word))
     x = party.server.from_bytes(hg.ckks.lower(x, 1).to_bytes())

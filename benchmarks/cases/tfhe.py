@@ -38,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Case:
-    """A declared case. Table, line and column locate the paper's number for comparison."""
+    """A case that can be prepared. Table, line and column locate the paper's number for comparison."""
 
     what: str
     set: str
@@ -322,7 +322,7 @@ for _name, _call, _clear, _operation in (
                      [Step(_operation, ("uint32", "uint32"), _count)], _count),
             )  # fmt: skip
 
-# The paper's gates. The totals of Table IV are those of AND; its parts are timed as kernels by cpp/tfhe.cpp.
+# The paper's gates. The totals of Table IV are those of an AND gate; its parts are timed as kernels by cpp/tfhe.cpp.
 
 
 def _two_gates(a: Any, b: Any) -> tuple[Any, Any]:
@@ -459,7 +459,7 @@ for _size in (2, 4, 8, 16):
 for _set in (BITS, DIGITS):  # for comparison with Morshed's 186 minutes
     _matrices(_set, "", 16, 32)
 
-#: The paper's sizes, with synthetic rows; public data sets of similar sizes, whose files are optional.
+#: The paper's sizes, with synthetic rows, and public data sets of similar sizes, whose files are optional.
 SYNTHETIC = {f"{rows} x {attributes}": ("", rows, attributes) for rows in (200, 300) for attributes in (10, 20)}
 PUBLIC = {"lbw": (189, 9), "pcs": (379, 9), "uis": (575, 8), "edin": (1253, 9)}
 TABULAR = SYNTHETIC | {f"{name}, {size[0]} x {size[1]}": (f"{name}.txt", *size) for name, size in PUBLIC.items()}
@@ -532,7 +532,7 @@ def floor(case: Case, counts: Counts | None, rates: dict[str, float]) -> tuple[f
 
 
 def row_of(name: str, seconds: float, repeat: float, counts: Counts | None, rates: dict[str, float]) -> dict[str, Any]:
-    """Measures one case, or returns why it is skipped."""
+    """Measures one case, or returns why the case is skipped."""
     case = CASES[name]
     expected = estimate(case)
     found = cost(case)

@@ -8,10 +8,11 @@
 //             queue), in, compute, out. Over ranks the rows are scattered and gathered; with the option /limb each row goes to the
 //             member that received work least recently ("rolling round-robin")
 //   circuit   ciphertexts of two parts: sums and the product of three parts of raw rows; BGV's relinearized product of rings
-// `sizes` are rows of any length (stored to the next multiple of 64 residues), `rings` powers of two. Times in seconds: `median_s` of
-// a call that all ranks wait for, `pipe_s` per call of many. `bytes` and `products` are the minimum of a call. `moved` are bytes
-// between members in a call (Mesh::moved), `sent` bytes from rank 0 to other ranks, in `exchanges`; `dealt` bytes of phases from and
-// to rank 0's host. Every result is compared with one in 128-bit integers before it is timed.
+// `sizes` are numbers of residues per row, of any value (stored to the next multiple of 64 residues); `rings` are powers of
+// two. Times are in seconds: `median_s` of a call that all ranks wait for, `pipe_s` per call of many. `bytes` and `products`
+// are the minimum of a call. `moved` are bytes between members in a call (Mesh::moved), `sent` bytes from rank 0 to other
+// ranks, in `exchanges`; `dealt` bytes of phases from and to rank 0's host. Every result is compared with one in 128-bit
+// integers before it is timed.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -66,7 +67,7 @@ struct Settings {
   bool measures_operation(const std::string& name) const { return operations.empty() || among(operations, name); }
 };
 
-/// An operation on rows. `constant`: the operand b is one number modulo each prime.
+/// An operation on rows of residues. `constant`: the operand b is one number modulo each prime.
 enum class Kind { add, sub, mul, neg, tensor };
 struct Operation {
   const char* name;
@@ -83,7 +84,7 @@ constexpr Operation kOperations[] = {
     {"neg", Kind::neg},  // the fastest operation on a row, from which floors follow
 };
 
-/// Circuits on raw rows, which cannot be relinearized, because they have no NTT.
+/// Circuits on raw rows, which cannot be relinearized, because raw rows have no NTT.
 constexpr Operation kCircuits[] = {{"add", Kind::add}, {"sub", Kind::sub}, {"tensor", Kind::tensor}};
 
 /// Objects of one shape: `items` objects of `components` polynomials, each stored as rows of residues.
@@ -130,13 +131,13 @@ class Rows {
   }
 
   using Bytes = std::vector<std::byte>;
-  /// Returns the first or second operand in memory order; made once.
+  /// Returns the first or second operand in memory order; the operand is made once.
   const Bytes& operand(std::size_t components, u64 which) const {
     Bytes& made = made_[{which == 1 ? "a" : "b", components}];
     if (made.empty()) made = bytes(object(components, which));
     return made;
   }
-  /// Returns the expected result of an operation; made once.
+  /// Returns the expected result of an operation; the result is computed once.
   const Bytes& wanted(const Operation& op, std::size_t components) const {
     Bytes& made = made_[{op.name, components}];
     if (!made.empty()) return made;
@@ -159,7 +160,7 @@ class Rows {
   }
 
  private:
-  /// Computes in 128-bit integers.
+  /// The expected result is computed in 128-bit integers.
   std::vector<u64> expected(const Operation& op, const std::vector<u64>& a, const std::vector<u64>& b) const {
     std::vector<u64> out(a.size());
     const std::size_t n = ring_->n(), rows = ring_->primes().size();
@@ -243,7 +244,7 @@ class Bench {
  private:
   std::size_t rank() const { return mesh_ ? mesh_->rank() : 0; }
   std::size_t ranks() const { return mesh_ ? mesh_->ranks() : 1; }
-  /// Returns one object, and a batch if an object is small enough.
+  /// Returns one object, and also a batch if an object is small enough.
   std::vector<std::size_t> counts(std::size_t size) const {
     return s_.batch > 1 && size * s_.rows <= kLargest ? std::vector<std::size_t>{1, s_.batch} : std::vector<std::size_t>{1};
   }

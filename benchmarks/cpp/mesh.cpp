@@ -52,8 +52,8 @@ struct Times {
   double bytes = 0;  // bytes moved between members, per call
 };
 
-/// Times calls up to a wait. `back`, if given, moves the data back, so that each call moves as many bytes as the first. The
-/// time `alone` excludes `back`; the time among many calls counts it as one more call.
+/// Times calls up to a wait. `back`, if given, moves the data back, so that each call moves as many bytes as the first call.
+/// The time `alone` excludes `back`; the time among many calls counts it as one more call.
 Times time_calls(double seconds, const std::function<void()>& call, const std::function<void()>& back,
                  const std::function<void()>& wait) {
   Times t;
@@ -196,7 +196,7 @@ class Bench {
     if (settings_.quick) sizes = {1};
     constexpr std::size_t limbs = 8;
     for (const std::size_t megabytes : sizes) {
-      // Chooses the size nearest to the requested one at which every member has items.
+      // Chooses the size nearest to the requested size at which every member has items.
       const std::size_t n = (megabytes << 20) / (8 * limbs * count_) / 64 * 64;
       const Tensor items = tensor(Layout::batch, Word::w64, count_, limbs, n);
       const std::size_t bytes = items.view.words() * 8;
@@ -210,7 +210,7 @@ class Bench {
         check(what, items, to, 1, there);
         print("exchange", what, bytes, shape, timed(there, back));
       }
-      // Every member gets all items. A call then writes the result, so that no item stays cached.
+      // Every member gets all items. A call then writes the result, so that no item stays cached on a member.
       const Tensor all = tensor(Layout::batch, Word::w64, count_ * count_, limbs, n);
       View repeated = items.view, into = all.view;
       repeated.axes = into.axes = 2;

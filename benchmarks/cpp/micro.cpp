@@ -1,8 +1,8 @@
 // Times of single kernels and of the composites of BFV, CKKS and BGV on one device:
 //   micro [--device cpu:avx512] [--only ntt] [--seconds 0.3] [--json FILE]
-// HELIOGRAPH_THREADS sets the threads. Times are medians of repeated calls, in microseconds: of one call with the wait, and per call of
-// many before one wait, which differs on asynchronous devices. Batches of many limbs are timed on such devices, and on others with
-// --only batched.
+// HELIOGRAPH_THREADS sets the threads. Times are medians of repeated calls, in microseconds: of one call with the wait, and
+// per call of many before one wait. The two differ on asynchronous devices. Batches of many limbs are timed on asynchronous
+// devices, and on other devices with --only batched.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -398,7 +398,8 @@ std::size_t count(const std::vector<std::pair<int, std::size_t>>& lengths) {
   return r;
 }
 
-/// Returns a key switch without its division, over the ring's first primes: `q` of the chain, then `s` special ones.
+/// Returns a key switch without its division, over the ring's first primes: `q` primes of the chain, then `s` special
+/// primes.
 KeySwitchPlan switch_plan(Bench& b, const std::shared_ptr<const device::RingConstant>& ring, std::size_t q, std::size_t s,
                           const std::vector<std::size_t>& digits) {
   KeySwitchPlan k;

@@ -1,9 +1,9 @@
 // Times of TFHE's kernels on a device: combine, key switch and bootstrap of batches of ciphertexts.
 //   tfhe_kernels --device cuda --shapes 2_2,boolean --counts 1,16,528,16384 [--seconds 0.3] [--longest 10]
 // Keys and ciphertexts are random words: times do not depend on them. Prints one JSON object per line, with medians in microseconds of
-// one call with the wait. Counts whose call would take longer than `longest` seconds are skipped. On the null device the lines have its
-// counts. On cores (HELIOGRAPH_THREADS of them) a first line has their rates per second: multiply-adds of doubles and of 32-bit words in
-// registers, bytes read from memory.
+// one call with the wait. Counts whose call would take longer than `longest` seconds are skipped. On the null device the
+// lines have its counts in place of times. On cores (HELIOGRAPH_THREADS of them) a first line has the rates per second of
+// the cores: multiply-adds of doubles and of 32-bit words in registers, and bytes read from memory.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -119,7 +119,7 @@ void print_rates() {
   const double fma_us = median_of(0.2, [&] { double_sum = many_fma(factor); });
   const double mac_us = median_of(0.2, [&] { word_sum = many_mac(odd); });
   const double vectors = 1e6 * kSteps * kChains * static_cast<double>(threads);
-  // The memory is in huge pages, the fastest kind.
+  // The memory is in huge pages, which are the fastest kind of pages.
   const std::size_t part = std::size_t{1} << 24, bytes = part * threads * sizeof(u64);
   const std::unique_ptr<u64, decltype(&std::free)> key(static_cast<u64*>(std::aligned_alloc(1 << 21, bytes)), &std::free);
   if (!key) throw std::bad_alloc();

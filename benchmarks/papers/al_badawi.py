@@ -13,7 +13,7 @@ from benchmarks.report.results import Report, Row
 PAPER = facts.of("al_badawi")
 TABLE_4, TABLE_5 = PAPER["table 4"], PAPER["table 5"]
 FIGURE_4 = "Figure 4"
-#: Methods of Figure 4: the workbench's names and the page's.
+#: Methods of Figure 4: the workbench's names and the page's names.
 WAYS = {
     "peer copies, one a row": "peer copies, a segment each (Algorithms 1 and 2)",
     "peer copies, one a block": "peer copies, two-dimensional",
@@ -73,8 +73,9 @@ def counts_of(times: Row, ours: dict[str, list[tuple[str, dict[int, Row]]]]) -> 
 
 
 def short(reports: Reports) -> Lines:
-    """Returns the fastest result of each workload: the paper's on cores and GPUs, and Heliograph's at 128 bits, with the
-    number of cores or GPUs and the commit.
+    """Returns the fastest result of each workload: the paper's on cores and GPUs, and Heliograph's at 128 bits. Each result
+    has the number of cores or GPUs and the commit.
+
     """
     ways: dict[str, Callable[[Row], bool]] = {
         "cores here": lambda r: bool(r.get("threads")),

@@ -1,6 +1,6 @@
 """Tables of docs/papers/frame-2015.md: the thesis's numbers, HElib's on a machine of ours, and Heliograph's.
 
-Heliograph's are results of benchmarks/runners/doublecrt.py.
+Heliograph's numbers are results of benchmarks/runners/doublecrt.py.
 """
 
 from __future__ import annotations
@@ -261,8 +261,9 @@ def whole(reports: Reports) -> Lines:
 
 
 def screen(reports: Reports) -> Lines:
-    """Returns the times of one object with the longest rows: the thesis's, the peer's if there is one, and Heliograph's per
-    call among many. Heliograph's rows, file by file, have the speed-up over the peer's core.
+    """Returns the times of one object with the longest rows: the thesis's time, the peer's if there is one, and Heliograph's
+    per call among many. Heliograph's rows, file by file, have the speed-up over the peer's core.
+
     """
     peer = Found({name: report for name, report in reports.items() if report["kind"] == "doublecrt-peer"})
     peers = {op: peer.helib("function", op).get(SIZES[-1]) for op in OPERATIONS}

@@ -10,7 +10,8 @@ from benchmarks.report.render import ROOT, Lines, Reports, columns, commit, link
 from benchmarks.report.results import Report, Row
 
 CASE = "bootstrap-28"
-#: Milliseconds on an A30, as printed or by the printed ratios. Two A30 GPUs are 9.87 times as fast as the baseline.
+#: Milliseconds on an A30, as printed, or computed from the printed ratios. Two A30 GPUs are 9.87 times as fast as the
+#: baseline.
 BASELINE, GRAPH, FUSED, HINTED, TWO, PROCESSOR = 1450, 400, 400 / 1.43, 400 / 1.43 / 1.2, 1450 / 9.87, 33000
 WORKBENCH = "workbench/results/"
 

@@ -58,8 +58,9 @@ def rows(reports: Reports) -> list[Row]:
 
 
 def parts(found: list[Row]) -> list[Row]:
-    """Returns Table IV, from times of kernels and of an AND of as many bits on the same machine. The two results may be of
+    """Returns Table IV, from times of kernels and of an AND of as many bits on the same machine. The two results may be from
     different commits.
+
     """
     made: dict[tuple[str, str, str, str], Row] = {}
     totals = {
@@ -145,7 +146,9 @@ def _kilobytes(parameters: Row) -> str:
 
 
 def features(reports: Reports) -> Lines:
-    """Returns Table I: schemes, sizes and times. A machine's times may come from several files, a set's size from any."""
+    """Returns Table I: schemes, sizes and times. A machine's times may come from several files, and a set's size from any
+    file.
+    """
     known: dict[str, dict[str, Row]] = {}
     sizes: dict[str, str] = {}
     for r in (r for name, report in reports.items() for r in placed(name, report) if "case" in r and "median_s" in r):

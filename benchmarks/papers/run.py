@@ -5,8 +5,8 @@
     python -m benchmarks.papers.run --only morshed-gates,frame --total 600 --out results
     python -m benchmarks.papers.run --only morshed-cores --longest 3600 --out results   # also runs of up to an hour
 
-To update the pages: `cp results/*.json* benchmarks/results/`, but files that end in -partition.json or -sums-triton.jsonl to
-`workbench/results/`; then `python -m benchmarks.pages`.
+To update the pages: `cp results/*.json* benchmarks/results/`, but copy files that end in -partition.json or
+-sums-triton.jsonl to `workbench/results/`; then `python -m benchmarks.pages`.
 
 On a machine without GPUs, in a clone (the package built as in README.md):
 
@@ -14,9 +14,9 @@ On a machine without GPUs, in a clone (the package built as in README.md):
     python -m benchmarks.papers.run --only morshed-c,al-badawi-c,frame-cores,hcnn5 --out results
 
 Files are named by GPU and processor, so that files of several machines can be in one folder; the pages use every file with such a name.
-Missing requirements of a run (GPUs, programs, public data sets) are printed. `--build` names the folder of the built C++ benchmarks (`cmake
---preset bench-cuda && cmake --build --preset bench-cuda`); the workbench's two programs are compiled here if nvcc is installed. A run that
-ends early keeps its rows.
+Missing requirements of a run (GPUs, programs, public data sets) are printed. `--build` names the folder of the built C++
+benchmarks (`cmake --preset bench-cuda && cmake --build --preset bench-cuda`); this program compiles the workbench's two
+programs if nvcc is installed. A run that ends early keeps its rows.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from benchmarks.runners import common, nvml
 
 #: Folders of public data sets: beside the project or in it.
 TABULAR = tuple((common.ROOT, common.ROOT.parent)[above] / "shared" / "data" / "tabular" for above in (1, 0))
-#: Default limit of a run in seconds; then it is killed.
+#: Default limit of a run in seconds; a longer run is killed.
 LONGEST = 295
-#: Builder of each required program.
+#: Function that builds each required program.
 BUILT_BY = {
     "tfhe_kernels": "cmake --preset bench",
     "doublecrt": "cmake --preset bench",
@@ -63,14 +63,15 @@ class Machine:
 
 @dataclass(frozen=True)
 class Job:
-    """A run. `words` is its command line: a module of the benchmarks, {python} (this interpreter) or a program, then arguments.
+    """A run of one benchmark program. `words` is its command line: a module of the benchmarks, {python} (this interpreter)
+    or a program, then arguments.
 
     Placeholders in `words`: {out} is the file to write; {public} the option with the folder of public data sets, if it exists.
     {counts} are numbers of GPUs, {gpus} is their number, {others} are all but the first. {total} are the seconds after which
     the run ends itself. Names of `needs` stand for programs and folders.
     """
 
-    name: str  #: of the run; the part after a slash names the results file
+    name: str  #: name of the run; the part after a slash names the results file
     minutes: float  #: approximate duration in minutes, on one H200 or on two cores
     words: str
     gpus: int = 0  #: number of required GPUs; 0: cores
@@ -94,7 +95,8 @@ def _tfhe(name: str, minutes: float, cases: str, more: str = "") -> Job:
 
 def _tfhe_on_cores(name: str, minutes: float, cases: str, threads: int, seconds: int, more: str = "") -> Job:
     """Returns a run of tables of Morshed 2020 on a number of threads. Numbers of threads are separate runs, so that each has
-    enough time. Cases beyond `seconds` are estimated.
+    enough time. Cases that would take longer than `seconds` are estimated.
+
     """
     needs = ("tfhe_kernels",) if more == KERNELS else ()
     words = f"runners.tfhe --device cpu --threads {threads} --only {cases} --seconds {seconds} --repeat 0.5 --total {{total}} {more} --out {{out}}"
@@ -115,7 +117,7 @@ def _matrices(size: int, *sets: str) -> str:
 
 
 def _kim(name: str, minutes: float, gpus: int, words: str, before: str = "") -> Job:
-    """Returns a run of Kim 2025: single-limb instructions on cores (no GPUs), on one GPU, or on all."""
+    """Returns a run of Kim 2025: single-limb instructions on cores (no GPUs), on one GPU, or on all GPUs."""
     device = "cuda:0" if gpus else "cpu"
     more = "--chips {gpus} --beside {others}" if gpus > 1 else ""
     command = (
@@ -209,7 +211,7 @@ def cores_of(family: str) -> str:
 
 
 def program_of(name: str, there: Machine) -> Path | None:
-    """Returns a built benchmark, the newest under the build folder; compiles one of the workbench's."""
+    """Returns the path of a built benchmark, the newest under the build folder; compiles a benchmark of the workbench."""
     if name in ("partition", "copies"):
         made = there.built / name
         if made.exists():
@@ -266,7 +268,7 @@ def chosen(only: str) -> list[Job]:
 
 
 def ended(command: list[str], limit: float) -> int:
-    """Returns the status of a run; 124 if it exceeded the limit. Then all its processes are killed."""
+    """Returns the exit status of a run; 124 if the run exceeded the limit. In that case all its processes are killed."""
     process = subprocess.Popen(command, cwd=common.ROOT, start_new_session=True)
     try:
         return process.wait(limit)
@@ -279,7 +281,7 @@ def ended(command: list[str], limit: float) -> int:
 
 
 def main() -> int:
-    """Parses the command line and runs; returns 1 if a run failed."""
+    """Parses the command line and runs the benchmarks; returns 1 if a run failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="comma-separated prefixes of names")
     parser.add_argument("--out", type=Path, default=Path("papers-results"), help="folder for the results")

@@ -41,7 +41,7 @@ def _what(row: Row) -> str:
 
 
 def _sent(row: Row) -> float:
-    """Returns the bytes that a rank sends in a call; for copied operands those from and to rank 0."""
+    """Returns the bytes that a rank sends in a call; for copied operands, the bytes from and to rank 0."""
     if row["part"] == "hcnn5":
         return float(row["most_sent_bytes"] / row["calls"])
     return float(row["dealt"] + row["moved"] if row["level"] == "phase" else row["sent"])

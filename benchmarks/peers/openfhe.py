@@ -4,8 +4,9 @@
     python -m benchmarks.peers.openfhe --peer BUILD/openfhe_ckks --only rotate --threads 1
 
 benchmarks/results/ckks-bgv.md tells how to build the peer's program. For each number of cores two processes run side by side on the same
-cores. Both prepare a case, then one is timed while the other waits, in turns. The result is the median of all calls of all turns.
-Precision is measured on the last number of cores. Both sides of a bootstrap take 20 GiB together. The JSON is written after every row.
+cores. Both processes prepare a case, then one is timed while the other waits, in turns. The result is the median of all
+calls of all turns. Precision is measured on the last number of cores. Both sides of a bootstrap take 20 GiB together. The
+JSON is written after every row.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def serve(sets: tuple[str, str]) -> None:
 
 
 def compare(name: str, sides: tuple[Side, Side], seconds: float, turns: int, ciphertexts: int) -> Row:
-    """Compares one case. `ciphertexts`: the number whose precision is measured."""
+    """Compares one case. `ciphertexts`: the number of ciphertexts whose precision is measured."""
     prepared = [side.ask("prepare", name) for side in sides]
     times: list[list[float]] = [[], []]
     for _ in range(turns):

@@ -3,7 +3,7 @@
 //   time CALLS             returns the seconds of each call
 //   precision CIPHERTEXTS  returns the correct bits of bootstraps over all slots, with new values for each ciphertext
 // Cases: multiply, rescaled, rotate and rotate8 with 24 limbs at N=2^16; bootstrap of 2^15 slots with 5 levels left, with the fastest
-// parameters found; bootstrap-precise, with the most precise. All meet the 128-bit level of OpenFHE's own table.
+// parameters found; bootstrap-precise, with the most precise. All sets meet the 128-bit level of OpenFHE's own table.
 // OMP_NUM_THREADS sets the number of threads.
 #include <malloc.h>
 #include <openfhe.h>

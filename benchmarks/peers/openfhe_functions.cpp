@@ -3,7 +3,7 @@
 //   prepare NAME   makes keys and operands of a case, makes a first call, and returns the parameters and the largest error of its result
 //   time CALLS     returns the seconds of each call
 // Cases: logistic, divide: Chebyshev series on an interval, all slots; compare: exact comparison of CKKS values by FHEW and back.
-// All meet the 128-bit level of OpenFHE's own tables. OMP_NUM_THREADS sets the number of threads.
+// All sets meet the 128-bit level of OpenFHE's own tables. OMP_NUM_THREADS sets the number of threads.
 #include <openfhe.h>
 
 #include <cmath>

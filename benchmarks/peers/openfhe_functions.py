@@ -3,7 +3,8 @@
     python -m benchmarks.peers.openfhe_functions --peer BUILD/openfhe_functions --out benchmarks/results/mine-functions-openfhe.jsonl
 
 benchmarks/peers/openfhe_functions.cpp is OpenFHE's side. Both sides have the same numbers of values, the same intervals and an error of
-at most 2^-20, or exact results. Both prepare a case, then one is timed while the other waits, in turns; the result is the median.
+at most 2^-20, or exact results. Both sides prepare a case, then one is timed while the other waits, in turns; the result is
+the median.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ def main() -> None:
     pinned(given.threads)
     report = common.Rows(given.out, show, kind="functions beside openfhe", build=given.build, engine=common.engine())
     for name in given.only.split(",") if given.only else CASES:
-        # New processes: the keys of all cases would not fit together.
+        # Each case has new processes: the keys of all cases would not fit together.
         sides = (
             Side("our side", [*common.module("peers.openfhe_functions"), "--serve"]),
             Side("the peer", [str(given.peer.resolve())]),

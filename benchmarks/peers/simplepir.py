@@ -6,8 +6,8 @@
 
 Go and a C compiler build the peer's program (benchmarks/peers) with the flags of its own sources. Two processes run side by side on the
 same core. Both prepare a table of random rows and one question, and check the answer; then one is timed while the other waits, in turns.
-The result is the median of all calls of all turns. Heliograph is timed from the question's bytes to the answer's, the peer on matrices in
-memory. For a gigabyte the peer takes 9 GB of memory and a minute or two of preparation.
+The result is the median of all calls of all turns. Heliograph is timed from the question's bytes to the answer's; the peer
+is timed on matrices in memory. For a gigabyte the peer takes 9 GB of memory and a minute or two of preparation.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from benchmarks.runners import common
 from benchmarks.runners.bootstrap import pinned
 
 MODULE = "github.com/ahenzinger/simplepir"
-#: Security stated in SECURITY.md and in the peer's paper (ePrint 2022/949) for these parameters.
+#: Security of these parameters, as stated in SECURITY.md and in the peer's paper (ePrint 2022/949).
 SECURITY = {"ours": "128-bit", "peer": "128-bit, as its paper states"}
 
 
 def built(peer: Path, folder: Path) -> Path:
-    """Builds the peer's program from the sources in `peer`. Nothing is downloaded."""
+    """Builds the peer's program from the sources in `peer`. The build downloads nothing."""
     (folder / "main.go").write_bytes(Path(__file__).with_suffix(".go").read_bytes())
     needs = f"module heliograph_peers\n\ngo 1.18\n\nrequire {MODULE} v0.0.0\n\nreplace {MODULE} => {peer.resolve()}\n"
     (folder / "go.mod").write_text(needs, encoding="utf-8")

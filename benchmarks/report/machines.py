@@ -10,7 +10,9 @@ GENERATIONS = {"zen4": "AMD EPYC (Zen 4)", "zen5": "AMD EPYC (Zen 5)"}
 
 
 def processor(machine: Row, name: str = "") -> str:
-    """Returns a short name of the processor. `name` is the file's; it distinguishes AMD's generations. Intel's have a model number."""
+    """Returns a short name of the processor. `name` is the file's name; it distinguishes AMD's generations. For Intel's
+    processors, the short name has a model number.
+    """
     known = GENERATIONS.get(name.partition("-")[0].removesuffix(".jsonl"))
     vendor, _, model = str(machine.get("family", "")).partition(" family ")
     model = f" (model {model.rpartition(' ')[2]})" if vendor == "GenuineIntel" else ""

@@ -236,7 +236,8 @@ LEVELLED_SCREEN = Table(
 
 # A mesh of several devices
 
-#: A first call is listed separately if it takes COLD times as long as the others, and the others take at least LONG seconds.
+#: A first call is listed separately if it takes COLD times as long as the other calls, and the other calls take at least
+#: LONG seconds.
 COLD, LONG = 1.5, 0.5
 
 
@@ -432,7 +433,9 @@ PROGRAM = "ten-ckks-2^16"
 
 
 def two_gpus(reports: Reports) -> Lines:
-    """Returns a sentence per kind of work. Files in order: workloads, HCNN-11, TFHE on one and on two, programs on one and on two."""
+    """Returns a sentence per kind of work. Files in order: workloads, HCNN-11, TFHE on one GPU and on two, programs on one
+    GPU and on two.
+    """
     work, colours, *others = reports.values()
     names = list(reports)
 

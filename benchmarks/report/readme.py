@@ -14,7 +14,7 @@ ADD = "integers/add/2_2/x1"
 
 
 def _row(report: Report, case: str, **wanted: Any) -> Row:
-    """Returns the row of a case. Raises SystemExit if there is none, so that no row is omitted silently."""
+    """Returns the row of a case. Raises SystemExit if there is no such row, so that no row is omitted silently."""
     found = [r for r in report["results"] if r.get("case") == case and all(r.get(k) == v for k, v in wanted.items())]
     if not found:
         raise SystemExit(f"no figure of {case} {wanted or ''}")

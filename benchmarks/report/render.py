@@ -63,7 +63,7 @@ def commit(value: str) -> str:
 
 
 def link(name: str) -> str:
-    """Returns a link to a file of results; `placed` makes it relative to a page."""
+    """Returns a link to a file of results; `placed` makes the link relative to a page."""
     return f"[{Path(name).name}]({name if '/' in name else RESULTS + name})"
 
 
@@ -94,7 +94,8 @@ FORMATS: dict[str, Callable[[Any], str]] = {
 class _Template(string.Formatter):
     """Formats fields of nested rows: "{parameters.security}, {median_s:time}". An absent field is "-".
 
-    "{a+b}" is a sum, "{a/b}" a ratio; both are "-" if a field is absent, a ratio also by zero. "{a:yes/NO}" is for truth values.
+    "{a+b}" is a sum, "{a/b}" a ratio; both are "-" if a field is absent, and a ratio also if the divisor is zero.
+    "{a:yes/NO}" is for truth values.
     """
 
     def get_field(self, name: str, args: Sequence[Any], row: Mapping[str, Any]) -> Any:
@@ -114,7 +115,7 @@ class _Template(string.Formatter):
 
 
 def _sum(row: Mapping[str, Any], names: str) -> Any:
-    """Returns a field, or the sum of fields; None if one is absent."""
+    """Returns a field, or the sum of fields; None if a field is absent."""
     values: list[Any] = []
     for name in names.split("+"):
         value: Any = row
@@ -175,7 +176,7 @@ class Table:
     note: Callable[[Reports], str] | None = None
 
     def __call__(self, reports: Reports) -> Lines:
-        """Returns the lines; none without rows."""
+        """Returns the lines of the table; no lines if there are no rows."""
         lines = render(self.columns, self.rows(reports))
         return [*lines, "", self.note(reports)] if lines and self.note else lines
 
@@ -186,7 +187,7 @@ def render(columns: Sequence[Column], rows: Iterable[Row]) -> Lines:
 
 
 def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Lines:
-    """Returns a table of texts; nothing without lines."""
+    """Returns a table of texts; an empty text if there are no lines."""
     rows = ["|" + "".join(f" {cell} |" if cell else " |" for cell in row) for row in (heads, *lines)]
     return [rows[0], "|" + "---|" * len(heads), *rows[1:]] if lines else []
 
@@ -200,7 +201,7 @@ def blocks(*parts: Lines) -> Lines:
 
 
 def placed(lines: Lines, page: Path) -> str:
-    """Returns the text of lines on a page: links to files of results become relative to it."""
+    """Returns the text of lines on a page: links to files of results become relative to the page."""
     text = "\n".join(lines)
     for folder in (RESULTS, "workbench/results/"):
         away = os.path.relpath(ROOT / folder, page.resolve().parent)

@@ -23,7 +23,7 @@ def file(name: str) -> Path:
 
 
 def read(path: Path) -> Report:
-    """Returns the report in a file. The workbench's programs write one JSON object; a report of their kind has no `results`."""
+    """Returns the report in a file. The workbench's programs write one JSON object; reports of this kind have no `results`."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".json":
         report: Report = json.loads(text)
@@ -39,7 +39,7 @@ def text_of(report: Report) -> str:
 
 
 def save(path: Path | None, report: Report) -> None:
-    """Writes a report atomically; nothing if `path` is None."""
+    """Writes a report atomically; does nothing if `path` is None."""
     if path is not None:
         aside = path.with_suffix(".part")
         aside.write_text(text_of(report), encoding="utf-8")

@@ -310,7 +310,7 @@ def _lookups(lookups: Row) -> Iterator[Cell]:
 
 
 def _hostile(hostile: Row) -> Iterator[Cell]:
-    """Yields the median pair, by the ratio of its p99."""
+    """Yields the median pair of phases, by the ratio of the 99th percentiles."""
     pairs = sorted(hostile["pairs"], key=lambda one: one["beside"]["p99"] / one["alone"]["p99"])
     for name, middle in (("alone", pairs[len(pairs) // 2]["alone"]), ("beside", pairs[len(pairs) // 2]["beside"])):
         what = f"{hostile['tenants']} tenants at once, {hostile['model']}, {name}{' a hostile tenant' if name == 'beside' else ''}"
@@ -365,7 +365,7 @@ KNOWN = {
     "said": "a bound given: the next power of two",
     "nothing": "no bound given: `Parameters.bound`",
 }
-#: log2 of rooms.
+#: log2 of the rooms (largest magnitudes that fit).
 ROOMS = ((0, 13), (13, 26), (26, 36), (36, 99))
 RANGES = columns(
     "inputs: {what} | computations: {runs:,} | wrong without an error: {wrong:,} | correct, refused: {correct}",

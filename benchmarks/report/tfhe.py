@@ -34,7 +34,7 @@ def security(p: Row) -> str:
 
 
 def cell(row: Row | None) -> str:
-    """Formats a time. A skipped case has its estimate; wrong results are marked."""
+    """Formats a time. A skipped case shows its estimate; wrong results are marked."""
     if row is None:
         return "-"
     if "skipped" in row:

@@ -12,8 +12,9 @@ from benchmarks.report.results import Row
 
 
 def on_gpu(row: Row) -> bool:
-    """Returns whether a row was measured on GPUs. The machine's description cannot tell, because a machine with GPUs also
-    has processor cores.
+    """Returns whether a row was measured on GPUs. The machine's description does not decide this, because a machine with
+    GPUs also has processor cores.
+
     """
     return str(row["device"]).startswith("cuda")
 
@@ -315,8 +316,9 @@ def ranks(reports: Reports) -> Lines:
 
 
 def rank_rows(report: Row) -> list[Row]:
-    """Returns the rows of several ranks, by case and number of ranks. Each has the times of one rank and of one process with as
-    many devices, for comparison.
+    """Returns the rows of several ranks, by case and number of ranks. Each row also has the times of one rank, and of one
+    process with as many devices, for comparison.
+
     """
     rows = report["results"]
     one = {r["case"]: r["median_s"] for r in rows if r["count"] == 1}

@@ -4,10 +4,11 @@
     python -m benchmarks.runners.al_badawi --only cores --device cpu --out FILE.jsonl              # Table 4 on 1, 2, 4 ... cores
     python -m benchmarks.runners.al_badawi --only program,keys,batch --device cuda --out FILE.jsonl   # on each number of GPUs
 
-`program` evaluates HCNN-5 as a function and as a recorded program, for one batch of images and for two independent ones: the paper's
-future work, task parallelism with data parallelism. `keys` makes more rotation keys than fit one GPU's memory and rotates a ciphertext
-by each of them. `batch` fills more than one GPU's memory with ciphertexts, then adds and multiplies all. Each part runs in a separate
-process for each number of devices; an error is recorded as its result. Results are decrypted and compared.
+`program` evaluates HCNN-5 as a function and as a recorded program, for one batch of images and for two independent batches:
+the paper's future work, task parallelism with data parallelism. `keys` makes more rotation keys than fit one GPU's memory
+and rotates a ciphertext by each of them. `batch` fills more than one GPU's memory with ciphertexts, then adds and multiplies
+all. Each part runs in a separate process for each number of devices; an error is recorded as its result. Results are
+decrypted and compared.
 """
 
 from __future__ import annotations
@@ -204,7 +205,7 @@ def child(part: str, size: int, small: bool, seconds: float) -> None:
 
 
 def on_devices(part: str, device: str, counts: list[int], options: argparse.Namespace, until: float) -> Iterator[Row]:
-    """Yields a part's rows on each number of devices. For any number of devices, the data exceed one device's memory."""
+    """Yields a part's rows on each number of devices. On any number of devices, the data exceed one device's memory."""
     size = int(options.gib * 2**30)
     if not size:
         memory = nvml.Gpus([0]).describe().get("gpu_memory_gib")

@@ -34,7 +34,8 @@ HELP = {
 def parser(text: str | None, /, needs: Iterable[str] = (), **options: Any) -> argparse.ArgumentParser:
     """Returns a parser of `--out` and the given options, described by a module's docstring.
 
-    An option is its default, its type if it has no default, False for a flag, or one of these with a help text. `needs`: required options.
+    An option is given by its default, by its type if it has no default, by False for a flag, or by one of these with a help
+    text. `needs`: required options.
     """
     made = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, given in options.items():
@@ -116,7 +117,7 @@ def measure(function: Any, seconds: float, at_least: int = 5) -> list[float]:
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, float, Any]:
-    """Returns the seconds of a call with the wait for its results, those of the call alone, and the result."""
+    """Returns the seconds of a call with the wait for its results, the seconds of the call alone, and the result."""
     start = time.perf_counter()
     result = call()
     alone = time.perf_counter() - start
@@ -135,7 +136,7 @@ def times_of(
     waited, alone = list[float](), list[float]()
     end = time.perf_counter() + seconds
     while len(waited) < at_least or (time.perf_counter() < end and len(waited) < most):
-        both = timed(call)[:2]  # keeps no result beside the next one
+        both = timed(call)[:2]  # keeps only one result in memory at a time
         waited.append(both[0])
         alone.append(both[1])
     return waited, alone
@@ -178,7 +179,7 @@ class Rows:
         self._most, self._before = 0, load()
 
     def add(self, row: dict[str, Any]) -> None:
-        """Adds a row, or the machine's description, of which that of the largest mesh is kept."""
+        """Adds a row, or the machine's description; of several descriptions, that of the largest mesh is kept."""
         if "machine" in row:
             if row["devices"] >= self._most:
                 self.machine |= row["machine"]

@@ -3,8 +3,8 @@
     python -m benchmarks.runners.coprocessor --tests build/release --out benchmarks/results/mine-coprocessor.jsonl
 
 `--tests` is the build folder of the benches (rtl/README.md), which count the cycles of an engine alone. Each other row is one operation on
-resident ciphertexts, with keys and operands in the card's memory. It has the card's cycles from the first descriptor to the end of the last,
-the cycle model's prediction, and the processor time of the simulation. The clock is assumed.
+resident ciphertexts, with keys and operands in the card's memory. The row has the card's cycles from the first descriptor to
+the end of the last, the cycle model's prediction, and the processor time of the simulation. The clock is assumed.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def free_port() -> int:
 
 
 def commands(plan: Plan, places: hosts.Hosts) -> list[tuple[str, dict[str, str]]]:
-    """Returns device and environment of each process. Ranks run on the given hosts."""
+    """Returns the device and the environment of each process. Ranks run on the given hosts."""
     base = {"HELIOGRAPH_THREADS": str(plan.threads)} if plan.threads else {}
     if not plan.ranks:
         return [(plan.device, base)]
@@ -150,7 +150,9 @@ def copies(program: Path, rows: int, limit: float, largest: int = 400_000) -> li
 
 
 def with_floors(rows: list[Row], threads: int) -> list[Row]:
-    """Adds floors: the longer of the bytes at the rate of in-place negation of the same rows, and the products at the machine's rate."""
+    """Adds floors to the rows: the longer of the bytes at the rate of in-place negation of the same rows, and the products
+    at the machine's rate.
+    """
     head = next((r for r in rows if "products_s" in r), {"products_s": 0})
     products_s = head["products_s"] * max(1, threads)
     pace = {

@@ -30,11 +30,11 @@ SLACK = 2.0**-20
 
 
 def own(estimator: Any, case: cases.Case, method: str) -> Any:
-    """Returns the result of the estimator's method for the case's samples; None without the method."""
+    """Returns the result of the estimator's method for the case's samples; None if the estimator lacks the method."""
     return getattr(estimator, method)(case.copy()) if hasattr(estimator, method) else None
 
 
-def answered(model: hg.nn.Model, case: cases.Case, folder: Path) -> tuple[hg.ModelBundle, Any]:
+def answered(model: hg.ml.EstimatorModel, case: cases.Case, folder: Path) -> tuple[hg.ModelBundle, Any]:
     """Returns the client's part of the model file, and the decrypted scores [samples, outputs]."""
     whole = model.export(folder / "model.hgm", samples=cases.COUNT)
     half = hg.ModelBundle.load(whole.client().to_bytes())
@@ -43,7 +43,9 @@ def answered(model: hg.nn.Model, case: cases.Case, folder: Path) -> tuple[hg.Mod
     return half, half.decrypt(secret, answer, like=case.samples)
 
 
-def differences(model: hg.nn.Model, half: hg.ModelBundle, scores: Any, estimator: Any, case: cases.Case) -> dict[str, float]:
+def differences(
+    model: hg.ml.EstimatorModel, half: hg.ModelBundle, scores: Any, estimator: Any, case: cases.Case
+) -> dict[str, float]:
     """Returns the largest differences from the estimator in predictions of numbers, decision values and probabilities, and
     the share of samples with another class.
     """
@@ -64,10 +66,10 @@ def differences(model: hg.nn.Model, half: hg.ModelBundle, scores: Any, estimator
 
 
 def row_of(name: str, folder: Path) -> dict[str, Any]:
-    """Runs one case: right, refused with an error, or wrong."""
+    """Runs one case; its outcome is right, refused with an error, or wrong."""
     case, estimator = cases.CASES[name], cases.fitted(name)
     try:
-        model = hg.nn.from_sklearn(estimator, case.copy())
+        model = hg.ml.compile(estimator, case.copy())
         half, scores = answered(model, case, folder)
     except hg.HeliographError as error:
         kind = "refused" if case.refused else "refused, although the case expects a conversion"
@@ -81,7 +83,7 @@ def row_of(name: str, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Counts, prints and writes."""
+    """Counts the outcomes, prints and writes them."""
     given = common.parser(__doc__).parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():

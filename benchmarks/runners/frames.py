@@ -4,7 +4,7 @@
 
 The table is generated: 1,003 rows of five real columns, one of integers and one of truth values. Errors of `describe`, `corr` and
 `least_squares` are relative to the largest value of each result's row; the error of `logistic_regression` is the largest
-difference of a probability. Times are single calls on new operands; the median of --calls."""
+difference of a probability. Times are single calls on new operands; the result is the median of --calls."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def main() -> None:
         for _ in range(given.calls):
             start = time.perf_counter()
             answer = call(frame)
-            nbytes = len(answer.to_bytes())  # computes everything
+            nbytes = len(answer.to_bytes())  # computes all results of the case
             middle = time.perf_counter()
             result = owner.decrypt(answer)
             seconds.append((middle - start, time.perf_counter() - middle))

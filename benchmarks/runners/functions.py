@@ -29,7 +29,7 @@ erf = np.vectorize(math.erf, otypes=[float])
 
 @dataclass(frozen=True)
 class Case:
-    """A function of one tensor: its clear form, the interval, and the values that count."""
+    """A function of one tensor: its clear form, the interval, and the values that are compared."""
 
     name: str
     options: str

@@ -1,8 +1,9 @@
 """Measures on an asynchronous device: every time ends with a wait for the result.
 
 A case has two times. The latency is the time of one call and the wait for its result, the median of at least twenty. For the pipe time, a
-burst of calls is enqueued, followed by one wait for the last result; the pipe time is the time per call. Energy is that of the whole board
-over the same calls. A separate thread reads the energy counter, so that the calls do not wait for it."""
+burst of calls is enqueued, followed by one wait for the last result; the pipe time is the time per call. Energy is the
+energy of the whole board over the same calls. A separate thread reads the energy counter, so that the calls do not wait for
+it."""
 
 from __future__ import annotations
 
@@ -184,8 +185,9 @@ def child(
     at_least: int = LATENCY_RUNS,
     more: Callable[[str], dict[str, Any]] = lambda name: {},
 ) -> None:
-    """Runs cases in this process and prints their results as JSON lines. Without `rates`, measures the rates of one member;
-    the floor on several members is divided by their number. `more` returns additional fields of a case.
+    """Runs cases in this process and prints their results as JSON lines. Without `rates`, this function measures the rates
+    of one member; the floor on several members is divided by their number. `more` returns additional fields of a case.
+
     """
     members = mesh.members_of(device)
     used, wanted = ([name.split(":")[0] for name in mesh.members_of(d)] for d in (_core.device.name(), device))

@@ -14,8 +14,8 @@ twice: as real ciphertexts, and in pairs as real and imaginary parts. An iterati
 3. the product of both, which is the gradient by the cubic, summed over the rows;
 4. a mask with the rate, after which rotations copy the sums to all rows.
 
-Momentum is in masks and in products with weights of a higher level. The weights and the point of the gradient are bootstrapped as one
-complex ciphertext; splitting it takes one level.
+Momentum is in masks and in products with weights of a higher level. The weights and the point of the gradient are
+bootstrapped as one complex ciphertext; splitting this ciphertext takes one level.
 """
 
 from __future__ import annotations
@@ -164,7 +164,9 @@ class Layout:
 
 
 def begins(levels: int, least: int, iterations: int) -> list[tuple[int, bool]]:
-    """Returns the first level of each iteration, and whether it follows a bootstrap. Raises SystemExit if none fits."""
+    """Returns the first level of each iteration, and whether it follows a bootstrap. Raises SystemExit if no schedule of
+    levels fits.
+    """
     if levels - LEVELS < least:
         raise SystemExit(f"an iteration needs {LEVELS} levels above the {least} of a bootstrap: the set has {levels}")
     found: list[tuple[int, bool]] = []
@@ -210,8 +212,9 @@ class Training:
         return sum(refreshed for _, refreshed in self.begins)
 
     def gradient(self, batch: Minibatch, v: ckks.Tensor) -> ckks.Tensor:
-        """Returns the gradient times ROOT, summed over rows into the first slot of each position; takes three levels. v, times SCALE, is
-        in every row.
+        """Returns the gradient times ROOT, summed over rows into the first slot of each position; takes three levels. The
+        vector v, times SCALE, is in every row.
+
         """
         t = batch.pairs * v
         for step in self.layout.over_places:

@@ -2,12 +2,13 @@
 
     python -m benchmarks.runners.hosts --count 4 --gigabits 1 --delay-ms 1 --command 'ping -c 3 {0}'   # needs root, ip and /dev/net/tun
 
-The kernel of a small machine often has no netem, and tbf delays nothing. So the switch runs in user space: a process that holds one TAP
-device per host. A frame leaves a host at the link's rate, arrives `delay` seconds later, and enters the other host at the link's rate. No
-frame is lost. The rate counts the bytes on the wire: 24 bytes per frame for preamble, check sum and gap, and the headers of every segment
-(the kernel delivers segments of one stream together). The switch takes processor time from the hosts, so the actual rate of a link is
-measured, not assumed (benchmarks/runners/slow_network.py). When its standard input ends, the switch kills all processes on the hosts and removes
-the hosts: also after a failure, or if its parent was killed.
+The kernel of a small machine often has no netem, and tbf delays nothing. So the switch is a process in user space that holds
+one TAP device per host. A frame leaves a host at the link's rate, arrives `delay` seconds later, and enters the other host
+at the link's rate. No frame is lost. The rate counts the bytes on the wire: 24 bytes per frame for preamble, check sum and
+gap, and the headers of every segment (the kernel delivers segments of one stream together). The switch takes processor time
+from the hosts, so the actual rate of a link is measured, not assumed (benchmarks/runners/slow_network.py). When its standard
+input ends, the switch kills all processes on the hosts and removes the hosts: also after a failure, or if its parent was
+killed.
 """
 
 from __future__ import annotations

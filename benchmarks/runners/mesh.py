@@ -138,8 +138,9 @@ def plan(device: str, counts: list[int], names: list[str], layouts: str = "") ->
 
 
 def lines(command: list[str], env: dict[str, str], limit: float, until: float = math.inf) -> Iterator[str]:
-    """Yields the lines that a process prints. Kills it after `limit` seconds without a line, and at the time `until` of
-    `time.monotonic`. If the process failed, a last line describes how it ended.
+    """Yields the lines that a process prints. Kills the process after `limit` seconds without a line, and at the time
+    `until` of `time.monotonic`. If the process failed, a last line describes how it ended.
+
     """
     process = subprocess.Popen(
         command, cwd=common.ROOT, env=dict(os.environ, **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -230,8 +231,9 @@ def run(
     program: Sequence[str] = ("run",),
     until: float = math.inf,
 ) -> None:
-    """Runs everything, row by row. The first process of one device measures its rates; speed-ups are over its times. `moving` is the
-    program of exchanges, `program` that of cases.
+    """Runs everything, row by row. The first process of one device measures its rates; speed-ups are over its times.
+    `moving` is the program that measures exchanges, `program` the program that measures cases.
+
     """
     rates: dict[str, float] | None = None
     alone: dict[str, float] = {}

@@ -1,12 +1,14 @@
-"""Measures networks and queries that fit a co-processor: MNIST's test images with `mnist-small` and `mnist-packed/w32`; examples/query.
+"""Measures networks and queries that fit a co-processor: MNIST's test images with `mnist-small` and `mnist-packed/w32`, and
+the queries of examples/query.
 
     python -m benchmarks.runners.mnist --mnist FOLDER --threads 1 --out benchmarks/results/mine-mnist.jsonl
     python -m benchmarks.runners.mnist --mnist FOLDER --only mnist-small --limit 320
 
 For a network the result has median and least times of encryption, the server's evaluation and decryption of a request, with keys and weights
 ready. The result also has the number of correctly classified images, whether every logit equals the clear network's, and the least
-measured noise budget. For a query it has times from the question's bytes to the answer's. On a simulated device (HELIOGRAPH_DEVICE=rtl)
-few images and one run, with cycles. FOLDER has MNIST's test images and labels as gzipped IDX files."""
+measured noise budget. For a query it has times from the question's bytes to the answer's. On a simulated device
+(HELIOGRAPH_DEVICE=rtl) the program uses few images and one run, and reports cycles. FOLDER has MNIST's test images and
+labels as gzipped IDX files."""
 
 from __future__ import annotations
 

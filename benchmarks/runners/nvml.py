@@ -27,7 +27,9 @@ def count() -> int:
 
 
 class Gpus:
-    """A group of GPUs, named by the CUDA runtime's numbers in this process; values are sums. Other devices have no values."""
+    """A group of GPUs, named by the CUDA runtime's numbers in this process; values are sums. For devices other than GPUs,
+    these values are empty.
+    """
 
     def __init__(self, numbers: Sequence[int] = (0,), computing: bool = True) -> None:
         self.count = len(numbers)

@@ -55,7 +55,7 @@ def _parameters(case: Case, given: Given) -> Any:
 
 
 def _timed(call: Callable[[], Any], calls: int) -> tuple[Any, Seconds, int]:
-    """Returns the last result, the seconds of all calls, the first one included, and the bootstraps of a call.
+    """Returns the last result, the seconds of all calls including the first, and the bootstraps of a call.
 
     Each call has wall-clock seconds and processor seconds of all threads; other programs disturb processor seconds less."""
     seconds = []

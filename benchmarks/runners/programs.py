@@ -137,7 +137,9 @@ def _integers() -> Prepared:
 
 
 def _convolutions(side: int, channels: tuple[int, ...]) -> Prepared:
-    """Prepares layers as HCNN-11's on smaller images: convolutions of 3 x 3, squares and sums of windows, then a dense layer."""
+    """Prepares layers like those of HCNN-11 on smaller images: convolutions of 3 x 3, squares and sums of windows, then a
+    dense layer.
+    """
     rng = np.random.default_rng(3)
     layers, inputs = [], 3
     for k, outputs in enumerate(channels):
@@ -171,7 +173,7 @@ CASES: dict[str, tuple[str, Callable[[], Prepared]]] = {
         ("ten-ckks-2^16", "two independent branches of ten CKKS products, N=2^16", "ckks", "n16-l28", ten),
     )
 }
-#: Cases for schedules on several GPUs, and the same with smaller parameters for a few cores.
+#: Cases for schedules on several GPUs, and the same cases with smaller parameters for a few cores.
 SCHEDULED: dict[str, tuple[str, Callable[[], Prepared]]] = {
     "chain-bgv-2^14": CASES["chain-bgv-2^14"],
     "sums-ckks-2^14": CASES["sums-ckks-2^14"],

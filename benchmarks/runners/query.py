@@ -3,9 +3,9 @@
     python -m benchmarks.runners.query --rows 1000000 --out benchmarks/results/mine-query.jsonl
     python -m benchmarks.runners.query --scheme tfhe --rows 64 --out benchmarks/results/mine-query-tfhe.jsonl
 
-Rows are drawn with the ranges and distributions of TPC-H's lineitem (shipdate, discount, quantity, extendedprice), not by its own
-generator. The answer is compared with NumPy's. The owner encrypts into a file; the server loads it and answers from it, with the file in
-the system's cache.
+Rows are drawn with the ranges and distributions of TPC-H's lineitem (shipdate, discount, quantity, extendedprice), not by
+TPC-H's own generator. The answer is compared with NumPy's. The owner encrypts the table into a file; the server loads this
+file and answers from it, with the file in the system's cache.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def timed(stages: dict[str, float], name: str, work: Any) -> Any:
 
 
 def _answered(server: Any) -> tuple[Any, bytes]:
-    """Returns the answer and its bytes, which waits for the computation."""
+    """Returns the answer and its bytes; serializing the answer waits for the computation."""
     answer = server.sql(Q6)
     return answer, answer.to_bytes()
 

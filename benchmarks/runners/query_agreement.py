@@ -4,8 +4,8 @@
 
 Tables have NULLs in any column, masked arrays, data frames of pandas and Arrow, numbers whose sums exceed 64 bits, and columns that are
 NULL throughout. Queries have sums in which columns cancel (`x + y - x`, `x * 0`), in SELECT and in WHERE. Refused queries
-(`hg.sql.SqlError`) are counted separately; the run goes on until the requested number of answers. BGV uses secure sets. TFHE uses a small
-insecure set, which computes the same.
+(`hg.sql.SqlError`) are counted separately; the run goes on until the requested number of answers. BGV uses secure sets. TFHE
+uses a small insecure set, which gives the same results.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ KINDS = {
 
 
 def masked(name: str, values: list[Any]) -> Any:
-    """Returns a column as a masked array. Masked values are valid numbers: an ignored mask changes the result."""
+    """Returns a column as a masked array. Masked values are valid numbers, so that an ignored mask changes the result."""
     known = [value for value in values if value is not None]
     fill = known[0] if known else {"day": FIRST, "mode": "AIR", "paid": True, "d": Decimal(1)}.get(name, 7)
     dtype = {"day": "M8[D]", "d": object, "mode": object, "paid": bool}.get(name, np.int64)
@@ -297,7 +297,7 @@ def compare(seed: int, wanted: int, tfhe: bool, agreement: dict[str, Any]) -> No
 
 
 def measure(seed: int, queries: int) -> dict[str, Any]:
-    """Compares a tenth of the queries with TFHE, the others with BGV."""
+    """Compares a tenth of the queries with TFHE, all other queries with BGV."""
     agreement: dict[str, Any] = {"seed": seed, "queries": queries, "duckdb": duckdb.__version__, "disagreements": []}
     by_tfhe = max(1, queries // 10)
     compare(seed, queries - by_tfhe, False, agreement)

@@ -37,7 +37,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A prepared case: a call, a check of its result, the parameters, and for several operations the bytes that each sends."""
+    """A prepared case: a call, a check of its result, the parameters, and, if it has several operations, the bytes that each
+    operation sends.
+    """
 
     run: Callable[[], Any]
     right: Callable[[Any], bool]
@@ -93,8 +95,9 @@ def _integers(items: int) -> Prepared:
 
 
 def _steps(network: Any, x: Any) -> list[Row]:
-    """Runs a network's operations one by one. Returns for each the bytes that move between members, and those that this rank
-    sends.
+    """Runs a network's operations one by one. Returns for each operation the bytes that move between members, and the bytes
+    that this rank sends.
+
     """
     rows: list[Row] = []
 
@@ -222,8 +225,8 @@ def child(names: list[str], cases: dict[str, Case], folder: Path) -> None:
 def start(
     ranks: int, device: str, how: str, words: list[str], threads: str, limit: float, places: hosts.Hosts | None = None
 ) -> None:
-    """Runs the ranks' processes, on this machine unless hosts are given (only with "sockets"). Raises SystemExit if they
-    fail.
+    """Runs the ranks' processes, on this machine unless hosts are given (only with "sockets"). Raises SystemExit if the
+    ranks fail.
     """
     env = os.environ | {"HELIOGRAPH_DEVICE": device} | ({"HELIOGRAPH_THREADS": threads} if threads else {})
     if device == "cuda":

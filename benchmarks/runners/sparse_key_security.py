@@ -3,8 +3,8 @@
     python -m benchmarks.runners.sparse_key_security                                   # only failure probabilities, exact
     PYTHONPATH=lattice-estimator python -m benchmarks.runners.sparse_key_security --jobs 2 --out benchmarks/results/FILE.jsonl
 
-Costs are the lattice-estimator's (github.com/malb/lattice-estimator, which needs Sage: `pip install passagemath-standard`). The library, its
-tests and its build need neither. docs/bootstrapping-security.md explains the results.
+Costs are the lattice-estimator's (github.com/malb/lattice-estimator, which needs Sage: `pip install passagemath-standard`).
+Heliograph, its tests and its build need neither the estimator nor Sage. docs/bootstrapping-security.md explains the results.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ WINNERS = 2  # number of attacks, the first of attacks(), that the searches use
 DENSE = (15, 868)  # log2 N and log2 of the modulus of a row in the published tables, which is reproduced
 
 
-# Failure: c0 + c1 s = m + q0 I exactly. So I = round((T - m) / q0), with T a sum of `weight` uniform coefficients of c1.
+# For a failure, c0 + c1 s = m + q0 I holds exactly. So I = round((T - m) / q0), with T a sum of `weight` uniform
+# coefficients of c1.
 @cache
 def sum_of_uniforms(count: int) -> tuple[tuple[Fraction, ...], ...]:
     """Returns the exact distribution function of a sum of uniforms on [0, 1]: a polynomial of the distance into each unit interval.
@@ -142,7 +143,9 @@ def admissible(r: Any, stddev: float, fast: bool = False) -> float:
 
 
 def drop(n: int, h: int, k: int, fail: int = 0, rotations: bool = False) -> Any:
-    """Returns the probability that `fail` of h places are among k of n, as `prob.drop`, without binomials of many thousand digits."""
+    """Returns the probability that `fail` of h positions are among k of n, as `prob.drop`, without binomials of many
+    thousand digits.
+    """
     n, h, k, fail = int(n), int(h), int(k), int(fail)
     return QQ(math.comb(k, fail) * math.comb(n - k, h - fail)) / QQ(math.comb(n, h)) if fail <= min(h, k) else QQ(0)
 
@@ -229,7 +232,9 @@ def row_of(cost: Any) -> Row:
 
 
 def estimate(log_n: int, weight: int, log_q: int, model: str, names: int | None) -> list[Row]:
-    """Returns a row per attack: the first `names` of them, or all. Known rows are not computed again."""
+    """Returns a row for each attack: for the first `names` attacks, or for all. Rows that are already known are not computed
+    again.
+    """
     rows = []
     lwe = problem(log_n, weight, log_q)
     for name, attack in list(attacks(model).items())[:names]:

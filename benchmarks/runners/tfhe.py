@@ -180,7 +180,7 @@ class Report:
         self.found = common.report([], machine, kind="tfhe", load=[common.load()])
 
     def add(self, row: Row) -> None:
-        """Adds a row."""
+        """Adds a row to the report."""
         show(row)
         if "begun" in row:
             return
@@ -190,7 +190,7 @@ class Report:
 
 
 def check_shapes(counts: dict[str, Any], rows: list[Row]) -> None:
-    """Checks that the kernels' program has the same sets. Raises SystemExit if not."""
+    """Checks that the program of the kernels has the same parameter sets. Raises SystemExit if the sets differ."""
     for row in rows:
         p = row.get("parameters", {})
         shape = counts.get(p.get("name", ""))
@@ -199,7 +199,7 @@ def check_shapes(counts: dict[str, Any], rows: list[Row]) -> None:
 
 
 def group(report: Report, names: list[str], options: argparse.Namespace, threads: int | None, until: float) -> None:
-    """Runs everything on one device, on the given number of its cores."""
+    """Runs all cases on one device, on the given number of its cores."""
     env = own(options.device, threads)
     probe = [*common.module("runners.tfhe"), "--child", json.dumps({"ceilings": True})]
     found = next(lines(pinned(probe, threads), env, 180))

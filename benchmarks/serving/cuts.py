@@ -58,7 +58,9 @@ def asking(client: hg.Client, digit: Any, scores: Any) -> Callable[[], bool]:
 
 
 def uploading(client: hg.Client) -> Callable[[], bool]:
-    """Returns a function that uploads new keys, returns whether they arrived complete, and revokes them to free space."""
+    """Returns a function that uploads new keys, returns whether the keys arrived complete, and revokes the keys to free
+    space.
+    """
 
     def call() -> bool:
         data = client.model.keys(hg.SecretKey.generate(client.model.parameters)).to_bytes()

@@ -1,7 +1,8 @@
 """Measures times and failures of a service's tenants alone, and beside a hostile tenant that runs all known attacks at once.
 
 The hostile tenant is a separate process: `python serving_hostile.py PLACE`, started by `measured`. The tenant has a token and several
-loopback addresses. It gets only idle processor time (SCHED_IDLE), because a real attacker would use another machine."""
+loopback addresses. The hostile tenant gets only idle processor time (SCHED_IDLE), because a real attacker would use another
+machine."""
 
 from __future__ import annotations
 
@@ -283,7 +284,7 @@ class Hostile:
             del held[:-_CONNECTIONS]
 
     def slow_requests(self) -> None:
-        """Sends requests half, then one byte every 5 s."""
+        """Sends the first half of requests, then one byte every 5 s."""
         while not self.stopped.is_set():
             with contextlib.ExitStack() as stack:
                 held = list[ssl.SSLSocket]()

@@ -198,7 +198,7 @@ def _cpu(work: Callable[[], Any], repeats: int) -> float:
 
 
 def many_keys(path: Path, secret: Any, steps: list[int], columns: bool) -> None:
-    """Writes evaluation keys of many rotations into one file, a few at a time: memory never holds all."""
+    """Writes evaluation keys of many rotations into one file, a few keys at a time: the memory never holds all keys."""
     n = secret.parameters.n
     places: dict[str, int] = {}
     header: dict[str, Any] = {}
@@ -250,7 +250,9 @@ def large_model(folder: Path) -> Path:
 
 
 def large(served: Served, path: Path, folder: Path, gigabytes: float) -> dict[str, Any]:
-    """Measures keys of many GB: made, uploaded by a process that is killed half-way and by a second one, inspected, and used."""
+    """Measures keys of many GB. The keys are made, uploaded by a process that is killed half-way and by a second process,
+    inspected, and used.
+    """
     model, start = hg.ModelBundle.load(path), time.perf_counter()
     secret = hg.SecretKey.generate(model.parameters)
     needed = model.needs["rotations"]

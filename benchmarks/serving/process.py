@@ -30,7 +30,7 @@ def _told(pid: int, name: str) -> int:
 
 
 def resident_bytes(pid: int) -> int:
-    """Returns the resident bytes of a process. Raises OSError or StopIteration if it has ended."""
+    """Returns the resident bytes of a process. Raises OSError or StopIteration if the process has ended."""
     return _told(pid, "VmRSS")
 
 

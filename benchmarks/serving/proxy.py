@@ -30,7 +30,8 @@ class Fault:
 
 class Proxy:
     """Forwards connections to `target`, a port of this machine; None: it closes them immediately. `rate` limits the bytes per second from
-    clients. A context manager.
+    clients. The proxy is a context manager.
+
     """
 
     def __init__(self, target: int | None, rate: float | None = None) -> None:
@@ -52,7 +53,7 @@ class Proxy:
             self._fault = fault
 
     def wait(self, happened: int, seconds: float) -> bool:
-        """Waits until `happened` faults have happened. Returns whether they have."""
+        """Waits until `happened` faults have happened. Returns whether these faults have happened."""
         with self._lock:
             return self._lock.wait_for(lambda: self.happened >= happened, seconds)
 
@@ -161,7 +162,7 @@ class Proxy:
                 lingers = one.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8) == _NO_LINGER
                 # shutdown wakes the thread of the other direction
                 one.shutdown(socket.SHUT_RD if lingers else socket.SHUT_RDWR)
-            # each thread closes one socket, because the other thread may still be in a call on its own
+            # each thread closes one socket, because the other thread may still be in a call on its own socket
             if up is (one is source):
                 one.close()
 

@@ -7,8 +7,9 @@ clients of models and of a table, calls during connection faults and restarts, a
     python -m benchmarks.serving.run --what large --add --out benchmarks/results/mine-serving.jsonl
     python -m benchmarks.serving.run --what hostile --seconds 30 --out benchmarks/results/mine-serving-hostile.jsonl
 
-Service and clients share this machine's cores. The library's time is reading a request's bytes, computing, and writing the answer's. The
-service's time is `Client.run` of an encrypted request, from bytes to a read answer, without encryption and decryption.
+Service and clients share this machine's cores. The library's time consists of reading a request's bytes, computing, and
+writing the answer's bytes. The service's time is `Client.run` of an encrypted request, from bytes to a read answer, without
+encryption and decryption.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class CutError(Exception):
 
 
 def upload(served: Served, path: Path, folder: Path) -> dict[str, Any]:
-    """Uploads large keys from a file, whole; and another set that is interrupted in the middle and resumed."""
+    """Uploads one set of large keys from a file without interruption, and another set that is interrupted in the middle and
+    resumed.
+    """
     model = hg.ModelBundle.load(path)
     before, found = served.peak_bytes(), dict[str, Any]()
     for name in ("whole", "cut"):

@@ -14,13 +14,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 INK, PAPER, ACCENT, QUIET, LINE = "#1b2a41", "white", "#c8553d", "#5d6778", "#d4d9e1"
 WIDTH, LEFT, ROW, BOX = 960, 150, 31, 23
-#: The rows from top to bottom: rooms, contents, and the step of the call in the row. "|" separates rooms.
+#: The rows from top to bottom: rooms, contents, and the step of the call in the row. "|" separates rooms (boxes).
 PYTHON = (
     ("cli", "the command", ""),
     ("heliograph", "the public names, hg.*", ""),
     ("client|serving", "clients of a service; the service", ""),
     ("frame|models", "data frames, model bundles", ""),
-    ("bfv|bgv|cinnamon|knn|nn|parameter_search|pir|sql|switching", "names of schemes, networks, queries", ""),
+    ("bfv|bgv|cinnamon|knn|ml|nn|parameter_search|pir|sql|switching", "schemes, models, queries", ""),
     ("ckks|exact|tfhe", "parameters, keys and tensors of a scheme", "2"),
     ("keys|programs", "keys, server; recorded programs, forecasts", ""),
     ("_common", "arguments, tensors, functions, containers", "1"),
@@ -70,7 +70,8 @@ def row(y: float, rooms: str, contents: str, steps: str) -> Iterator[str]:
 
 
 def picture() -> str:
-    """Returns the picture in one line. Raises SystemExit if its rooms are not those of the check of layers."""
+    """Returns the SVG picture as one line of text. Raises SystemExit if the picture's boxes ("rooms") are not those of
+    scripts/check_layers.py."""
     python, engine = checked_rooms()
     if [set(rooms.split("|")) for rooms, _, _ in PYTHON] != python:
         raise SystemExit(f"rows of Python must be {python}")

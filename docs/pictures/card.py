@@ -18,7 +18,7 @@ from svg import save
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "rtl" / "src"
 
-#: By module: x, y, width, height, label of its box. Names in braces are parameters of hg_card.
+#: For each module: x, y, width, height and label of its box. Names in braces are parameters of hg_card.
 BOXES: dict[str, tuple[float, float, float, float, str]] = {
     "hg_registers": (0.2, 6.1, 2.5, 0.9, "registers\nAXI4-Lite, counters"),
     "hg_ring": (0.2, 4.8, 2.5, 0.9, "descriptor ring\n64 bytes an instruction"),
@@ -31,7 +31,7 @@ BOXES: dict[str, tuple[float, float, float, float, str]] = {
     "hg_permute": (6.8, 2.4, 3.0, 1.1, "permutation\nautomorphisms, {B} words a cycle"),
     "hg_convert": (6.8, 0.6, 3.0, 1.4, "conversion of bases\n{P} coefficients by {T} targets,\n{SOURCES} sources, {SETS} sets"),
 }  # fmt: skip
-#: Arrows: from, to, whether words of limbs flow (else commands).
+#: Arrows: start box, end box, and whether words of limbs flow along the arrow (otherwise commands).
 ARROWS = (
     ("hg_registers", "hg_ring", False),
     ("hg_ring", "hg_dispatch", False),
@@ -62,7 +62,7 @@ def parameters(module: str) -> dict[str, int]:
 
 
 def draw(path: Path) -> None:
-    """Draw the picture. Raises SystemExit if boxes and instances differ."""
+    """Draw the picture. Raises SystemExit if the boxes and the instances differ."""
     from matplotlib import pyplot as plt
     from matplotlib.patches import FancyBboxPatch
 

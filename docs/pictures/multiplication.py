@@ -20,7 +20,7 @@ UNITS = {"load": "loads", "ntt": "NTT", "pointwise": "element-wise", "convert": 
 
 
 def product() -> tuple[list[hg.Span], hg.Cycles]:
-    """Compute the product on the card. Return its timeline and its counters."""
+    """Compute the product on the card. Returns the timeline and the counters of the product."""
     parameters = hg.bfv.parameters(n=4096, log_q=106, special=0, plain_modulus=65537, word_size=32)
     secret = hg.SecretKey.generate(parameters)
     server = hg.Server(secret.evaluation_keys())

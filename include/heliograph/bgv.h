@@ -8,10 +8,10 @@
 // - Levels. `switch_level` switches the modulus. `multiply` multiplies at the lower of its operands' levels.
 //   `multiply_switched` (Python's operator *) first switches both operands to `product_level`. The product level depends on
 //   the noise estimates alone, so equal programs take equal levels and give equal bits. Loaded tensors of unknown noise stay
-//   at their level; switch them explicitly.
+//   at their level; switch such tensors explicitly.
 // - Factor. A switch multiplies the message by the inverse, modulo t, of the divisor. The ciphertext stores this factor f,
-//   and decryption removes it. A sum of operands of different factors first multiplies each by a small integer (about half
-//   of t's bits), which costs noise. Operands that passed the same levels have the same factor.
+//   and decryption removes it. A sum of operands with different factors first multiplies each operand by a small integer
+//   (about half of t's bits), which costs noise. Operands that passed the same levels have the same factor.
 // - Domain. Ciphertexts are stored in the NTT domain, so sums and products need no transforms.
 #pragma once
 

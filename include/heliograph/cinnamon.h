@@ -26,8 +26,8 @@ struct Item {
 
 class Program {
  public:
-  /// Loads a compiler's output folder: instructions0, inputs0, ... of each chip, and program_inputs. Throws FileError,
-  /// InstructionError.
+  /// Loads the output folder of a compiler: the files instructions0, inputs0, ... of each chip, and program_inputs. Throws
+  /// FileError, InstructionError.
   static Program load(const std::string& folder);
   /// Parses the same files from texts and ignores files of other names. Throws InstructionError, which names file, line and
   /// word.
@@ -37,7 +37,7 @@ class Program {
 
   std::size_t chips() const;
   std::size_t instructions() const;
-  std::map<std::string, std::size_t> counts() const;  // number of instructions by instruction name
+  std::map<std::string, std::size_t> counts() const;  // number of instructions by name
   std::vector<Item> inputs() const;
   std::vector<Item> outputs() const;
   /// Returns the names of the required evaluation keys: "K:type:level:extension:steps:[digit][digit]".
@@ -69,7 +69,7 @@ struct Words;
 
 /// Plaintexts and scalars of a program.
 struct Constants {
-  /// Constants of a program made by `write`; such a program needs no others.
+  /// Constants of a program made by `write`; such a program needs no other constants.
   std::shared_ptr<const Words> words;
   std::map<std::string, ckks::Plaintext> plaintexts;
   /// Values by the name of their plaintext, one item each. The values are encoded at the scale that the program needs
@@ -82,7 +82,7 @@ struct Constants {
   double tolerance = 0x1p-20;
 };
 
-/// Optimisations and devices of a run. Disable single optimisations only to measure their effect.
+/// Optimisations and devices of a run. Disable an optimisation only to measure its effect.
 struct Execution {
   bool fused = true;   // fuses element-wise instructions between two transforms into one sum
   bool merged = true;  // merges independent instructions of one kind into one call
@@ -92,7 +92,7 @@ struct Execution {
   bool hints = true;  // keeps keys and plaintexts, which are read once, out of caches if the device can
   /// Devices for chips, in addition to the keys' own device, which comes first.
   std::vector<std::string> devices;
-  /// Bytes on each device for intermediate values; 0: the free memory. Values beyond it are swapped to the host.
+  /// Bytes on each device for intermediate values; 0: the free memory. Values beyond this limit are swapped to the host.
   std::size_t memory = 0;
 };
 
@@ -103,7 +103,7 @@ class Runner {
   Runner(const Program& program, const AnyKeys& keys, Constants constants = {}, Execution how = {});
   /// Runs the program and returns its results by name. Ciphertexts must have one shape, degree 1, and at least the level
   /// that the program needs. Throws LevelError, ShapeError, ScaleError, WrongKeyError, MismatchError, OutOfMemoryError.
-  /// Thread-safe; runs are serialised.
+  /// Thread-safe; runs of one program are serialised.
   std::map<std::string, AnyCiphertext> operator()(const std::map<std::string, AnyCiphertext>& inputs) const;
 
   struct Summary {

@@ -31,8 +31,8 @@ Contents read(const std::string& path);
 
 inline constexpr std::size_t kPrefixBytes = 32;           // bytes before the header
 inline constexpr std::size_t kMaxHeaderBytes = 1U << 20;  // limit on the header's size
-/// Returns the number of bytes before the header's end in a file of `size` bytes. `first`: its first kPrefixBytes, or all of
-/// a shorter file. Throws as `read`.
+/// Returns the number of bytes before the header's end in a file of `size` bytes. `first`: the first kPrefixBytes bytes of
+/// the file, or all bytes of a shorter file. Throws as `read`.
 std::size_t header_end(std::span<const std::byte> first, std::size_t size);
 /// Returns the type of a file from its first bytes; nullopt if these bytes do not contain a complete valid header.
 std::optional<std::string> type_of(std::span<const std::byte> first);

@@ -44,8 +44,8 @@ struct Span {
   std::string unit;
   std::uint64_t begin = 0, end = 0;
 };
-/// Returns the instructions of the last list in order, after all pending work. With several devices: of the first one. Empty
-/// if the device is not simulated.
+/// Returns the instructions of the last list in order, after all pending work. With several devices, returns the
+/// instructions of the first simulated device. Returns an empty list if the device is not simulated.
 std::vector<Span> device_timeline();
 /// Traffic between the members of a device that consists of several, since it was opened: exchanges, bytes moved, bytes
 /// staged through this process's memory, and bytes sent to other processes. All are zero on a single device.
@@ -63,7 +63,7 @@ void meet_ranks();
 /// Returns whether this build has MPI and its library loads. With MPI, ranks started by mpirun need no rendezvous address.
 bool has_mpi();
 /// Measures the peak rate of modular products per second of one core, or of a whole GPU, with operands in registers.
-/// Benchmarks compare their results with it.
+/// Benchmarks compare their results with this rate.
 double product_ceiling();
 /// Returns the rate of products that are summed before one reduction.
 double sum_ceiling();

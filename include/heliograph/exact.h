@@ -30,8 +30,8 @@ struct Spec {
   bool exact = false;                       // decryption must prove that no integer wrapped modulo t; false: residues
 };
 
-/// Rules by which sets are chosen. Noise bounds fail with probability 2^-128 under the present rules, and 2^-64 under the
-/// former rules.
+/// Versions of the rules by which parameter sets are chosen. Noise bounds fail with probability 2^-128 under the present
+/// rules, and 2^-64 under the former rules.
 inline constexpr const char *kPresentRules = "0.3", *kFormerRules = "0.2";
 
 struct Request {
@@ -42,7 +42,7 @@ struct Request {
   std::size_t terms = 1024;
   int word_size = 64;
   std::string version = kPresentRules;
-  /// Spec::exact; nullopt: true if t is derived from `plain_bits` under the present rules.
+  /// The value of Spec::exact; nullopt: true if t is derived from `plain_bits` under the present rules.
   std::optional<bool> exact = {};
 };
 /// Returns plaintext primes congruent to 1 modulo 2n whose product has more than `bits` bits: `count` primes of similar
@@ -90,7 +90,7 @@ class Parameters : public RingParametersOf<Scheme> {
 /// Placement of values in a polynomial.
 enum class Packing : unsigned char { slots, coefficients };
 
-/// A range of a set's plaintext moduli: `count` moduli from index `first`; count 0: all from `first` on.
+/// A range of a set's plaintext moduli: `count` moduli from index `first`; a count of 0 means all moduli from `first` on.
 struct Moduli {
   std::size_t first = 0, count = 0;
 };
@@ -118,23 +118,26 @@ class Ciphertext : public CiphertextOf<Scheme> {
   std::uintptr_t address() const;
   std::size_t level() const;
   std::size_t slots() const;
-  /// Returns whether the padding slots' contents are known. Sums over all slots then need no masking, which costs noise.
+  /// Returns whether the padding slots' contents are known. If the contents are known, sums over all slots need no masking,
+  /// which would cost noise.
   bool tail_known() const;
   Packing packing() const;
-  bool fresh() const;  // an encryption before any operation; for loaded tensors, as their file claims
+  bool fresh() const;  // an encryption before any operation; for loaded tensors, the file states this flag
   /// Returns whether the noise bound is trusted: nothing it depends on came from a file, evaluation and public keys
-  /// included. Otherwise noise_budget holds only if all files are truthful.
+  /// included. If the bound is not trusted, noise_budget holds only if all files are truthful.
   bool vouched() const;
   /// Returns the plaintext moduli of the set that the tensor holds: all, except after take_moduli.
   std::vector<std::uint64_t> plain_moduli() const;
   std::size_t first_modulus() const;  // index in the set of the first modulus held
-  /// Returns the bits left before decryption fails, by the noise model. For loaded tensors it holds if their file is
-  /// truthful; NaN if the file does not state it. Negative: exhausted by that many bits.
+  /// Returns the bits left before decryption fails, by the noise model. For a loaded tensor, the number holds if its file is
+  /// truthful; NaN if the file does not state it. A negative number means that the noise exceeds its limit by that many
+  /// bits.
   double noise_budget() const;
   // Bounds on the integers' magnitudes, padding slots included, in hexadecimal digits; empty if unknown.
   /// Returns the bound that follows from the public bounds given at encryption (t/2 if none), if all files are truthful.
   std::string bound() const;
-  /// Returns the bound that follows from the values this process encrypted; it is secret. Empty if untrusted.
+  /// Returns the bound that follows from the values this process encrypted; it is secret. Returns an empty text if no such
+  /// bound is trusted.
   std::string vouched_bound() const;
 };
 
@@ -142,7 +145,8 @@ class Ciphertext : public CiphertextOf<Scheme> {
 /// `trusted` is enforced.
 enum class Proof : unsigned char {
   none,  // no check
-  // a trusted or assumed bound of at most t/2; else all values within t/2 2^-14 (probability 2^-14 for a wrapped value)
+  // a trusted or assumed bound of at most t/2; else all values at most t/2 * 2^-14 (a wrapped value is that small with
+  // probability 2^-14)
   any,
   trusted  // a trusted bound of at most t/2
 };
@@ -181,9 +185,9 @@ class SecretKey : public SecretKeyOf<Scheme> {
                      const std::optional<Bound>& bound = {}) const;
   /// Returns residues modulo each plaintext modulus, [moduli][items][width], canonical. Throws WrongKeyError; MismatchError
   /// if moduli are missing; RoomError if values may have wrapped modulo t, as `proof` requires. Throws NoiseError if the
-  /// noise estimate is exhausted or the measured noise exceeds it. `beyond_estimate` ignores the estimate: NoiseError then
-  /// requires a measured budget below one bit. Most wrong results with few distinct values pass this weaker test
-  /// (docs/adr/0014).
+  /// noise estimate is exhausted or the measured noise exceeds it. `beyond_estimate` ignores the estimate: NoiseError is
+  /// then thrown only if the measured budget is below one bit. Most wrong results with few distinct values pass this weaker
+  /// test (docs/adr/0014).
   std::vector<std::uint64_t> decrypt(const Ciphertext& ciphertext, bool beyond_estimate = false,
                                      Proof proof = Proof::any) const;
   /// Measures the noise budget in bits: the least over all ciphertexts and plaintext moduli; 0 if decrypt would throw
@@ -210,13 +214,13 @@ Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys);
 Ciphertext add(const Ciphertext& a, const Plaintext& b);
 Ciphertext subtract(const Ciphertext& a, const Plaintext& b);
 Ciphertext multiply(const Ciphertext& a, const Plaintext& b);
-// With integers, one for each ciphertext (broadcast), without encoding. `values.width` is 1.
+// The operand is one integer for each ciphertext (broadcast), without encoding. `values.width` is 1.
 Ciphertext add_integers(const Ciphertext& a, const Values& values);
 Ciphertext subtract_integers(const Ciphertext& a, const Values& values);
 Ciphertext multiply_integers(const Ciphertext& a, const Values& values);
-// In place: a = a + b and a = a - b in the memory of `a`. If other handles, views or a recording share that memory, or if
-// level, domain or factor change, the result takes new memory. The metadata are those that `add` gives. b must broadcast
-// to a's shape and slots (ShapeError). After an exception `a` is unchanged.
+// Computes a = a + b and a = a - b in the memory of `a`. If other handles, views or a recording share that memory, or if
+// level, domain or factor change, the result takes new memory. The metadata are those that `add` gives. b must broadcast to
+// a's shape and slots (ShapeError). After an exception `a` is unchanged.
 void add_into(Ciphertext& a, const Ciphertext& b);
 void subtract_into(Ciphertext& a, const Ciphertext& b);
 void add_into(Ciphertext& a, const Plaintext& b);
@@ -231,8 +235,8 @@ Ciphertext rotate_columns(const Ciphertext& a, const EvaluationKeys& keys);
 /// below N/2 and the exchange of rows. If the padding slots' contents are unknown (tail_known), they are first masked by a
 /// plaintext product, which costs noise.
 Ciphertext sum_slots(const Ciphertext& a, const EvaluationKeys& keys);
-/// Switches to a smaller modulus of `level` primes, for fewer bytes; the value is the same. level 0: the fewest primes that
-/// the noise estimate allows (NoiseError if there is none).
+/// Switches to a smaller modulus of `level` primes, for fewer bytes; the value is the same. For level 0, switches to the
+/// fewest primes that the noise estimate allows, and throws NoiseError if no number of primes suffices.
 Ciphertext switch_level(const Ciphertext& a, std::size_t level);
 
 /// Multiplies weights [rows, columns] by ciphertexts (columns, ...) as one modular matrix product. `bias`: empty, one value
@@ -261,7 +265,7 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
 // (MismatchError); saving and decryption need all of them.
 /// Returns a view of some moduli of a tensor. Throws ParameterError if the tensor lacks some of them.
 Ciphertext take_moduli(const Ciphertext& a, Moduli moduli);
-/// Joins tensors of adjacent moduli, in order, without copies. Parts at different levels are switched to the lowest.
+/// Joins tensors of adjacent moduli, in order, without copies. Tensors at different levels are switched to the lowest level.
 Ciphertext join_moduli(const std::vector<Ciphertext>& parts);
 
 // Products of clear rows of bytes with an encrypted vector: one inner product per row, exact modulo t.

@@ -99,11 +99,11 @@ class Evaluator {
   /// Returns whether the keys include the keys of bootstrapping.
   virtual bool has_bootstrapping() const;
   /// Returns whether signs place bootstraps (`bootstrapped`) before their polynomials, by a forecast of time and error. This
-  /// class returns false: `ready` alone may bootstrap.
+  /// class returns false, so that only `ready` may bootstrap.
   virtual bool is_automatic() const { return false; }
   virtual Operand bootstrapped(const Operand& x, int iterations) const;
-  /// Returns the error bound of values up to 1 after a bootstrap. Here, and in the next two methods, this class finds the
-  /// bound by a trial run on the null device.
+  /// Returns the error bound of values up to 1 after a bootstrap. This method and the next two find the bound by a trial run
+  /// on the null device.
   virtual double bootstrap_error(const Parameters& parameters, int iterations) const;
   /// Returns the error bound of the roundings when a polynomial of a composition is evaluated.
   virtual double rounding_error(const Parameters& parameters, const Composition& composition, std::size_t stage) const;
@@ -138,7 +138,7 @@ class Approximation {
   const std::string& name() const { return name_; }
   double low() const { return low_; }
   double high() const { return high_; }
-  /// Returns the coefficients of the Chebyshev polynomials T_0, T_1, ... of the interval, scaled to [-1, 1].
+  /// Returns the coefficients of the series in the Chebyshev polynomials of the interval, scaled to [-1, 1].
   const std::vector<double>& coefficients() const { return coefficients_; }
   /// Returns the largest distance from the function on the interval, divided by |f| if is_relative().
   double error() const { return error_; }
@@ -174,15 +174,15 @@ Approximation approximate(const std::function<double(double)>& f, double low, do
 Approximation approximate_values(const std::function<std::vector<double>(const std::vector<double>&)>& f, double low,
                                  double high, const FitOptions& options = {});
 /// Evaluates an approximation. Throws PlaintextRangeError if the bounds of x are not inside the interval (`within` declares
-/// others); LevelError; DtypeError for complex values. A guard of the result has the name `guard`, by default the name of
-/// the function.
+/// other bounds); LevelError; DtypeError for complex values. A guard of the result has the name `guard`, by default the name
+/// of the function.
 Operand evaluate(const Approximation& f, const Operand& x, const Evaluator& by, const std::string& guard = {});
 
 // Functions of each value. They throw ParameterError without an interval, for an interval with a pole, or if no polynomial
 // reaches the error. They throw PlaintextRangeError if all values are outside the declared interval, and NoiseError if noise
 // exceeds the error. They also throw LevelError, MissingKeyError, and DtypeError for complex values.
 
-/// Methods of exp. squaring: a polynomial of x / 2^r whose result is squared r times. automatic: the method with fewer
+/// Methods of exp. squaring: a polynomial of x / 2^r whose result is squared r times. automatic: the method that takes fewer
 /// levels.
 enum class ExpMethod : unsigned char { automatic, polynomial, squaring };
 Operand exp(const Operand& x, const Evaluator& by, const FunctionOptions& options = {},
@@ -228,7 +228,7 @@ enum class SignMethod : unsigned char { automatic, polynomial, bootstrap };
 struct SignOptions {
   std::optional<double> gap = {};             // smallest |x| whose sign must be right; required unless `integers`
   bool integers = false;                      // in place of `gap`: declares that all values are integers, up to their error
-  SignMethod method = SignMethod::automatic;  // method for integers
+  SignMethod method = SignMethod::automatic;  // method for comparisons of integers
   std::optional<double> error = {};           // largest error; nullopt: 2^-20, or 2^-10 for integers
   std::optional<Interval> domain = {};        // as FunctionOptions
   Guarding guard = Guarding::usual;
@@ -240,9 +240,9 @@ struct SignOptions {
 Operand sign(const Operand& x, const Evaluator& by, const SignOptions& options);
 
 enum class Relation : unsigned char { less, less_equal, greater, greater_equal, equal, not_equal };
-/// Returns 1 where the relation of x to 0 holds and 0 where it does not. For the four relations of order, |x| must be at
-/// least the gap; smaller values give a number between 0 and 1, and 0 gives 1/2. `equal` gives 1 for |x| up to gap / 2, and
-/// 0 for |x| of at least 3/2 gap. For integers every relation is exact. Throws the errors of sign.
+/// Returns 1 where x has the relation to 0, and 0 where it does not. For the four relations of order, |x| must be at least
+/// the gap; smaller values give a number between 0 and 1, and 0 gives 1/2. `equal` gives 1 for |x| up to gap / 2, and 0 for
+/// |x| of at least 3/2 gap. For integers every relation is exact. Throws the errors of sign.
 Operand compare(const Operand& x, Relation relation, const Evaluator& by, const SignOptions& options);
 /// Compares a with b: the relation of a - b to 0. `options.domain` is the interval of a - b.
 Operand compare(const Operand& a, Relation relation, const Operand& b, const Evaluator& by, const SignOptions& options);
@@ -331,8 +331,8 @@ Relative inverse_root_from_zero(const Operand& x, const Evaluator& by, const Int
 
 /// Returns the compositions for |x| in [gap, 1]. Throws ParameterError if there is none.
 std::vector<Composition> fitting_compositions(double gap, double error);
-/// A composition, and for each polynomial the iterations of the bootstrap before it. 0: no bootstrap. nullopt:
-/// Evaluator::ready decides.
+/// A composition, and for each polynomial the iterations of the bootstrap before it. 0: no bootstrap before the polynomial.
+/// nullopt: Evaluator::ready decides whether to bootstrap.
 struct SignPlan {
   Composition composition;
   bool has_gap = true;

@@ -17,7 +17,8 @@ class Interruptible {
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
 
-  /// Cancellation point. Long computations call it between pieces of at most some milliseconds.
+  /// Cancellation point: may throw the exception of `check`. Long computations call this function between pieces of at most
+  /// some milliseconds.
   static void heed() {
     if (Interruptible* const one = innermost()) one->look();
   }

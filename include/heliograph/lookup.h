@@ -20,7 +20,7 @@ struct Size {
   bool operator==(const Size&) const = default;
 };
 inline constexpr std::size_t kStep = 2048, kMostRows = std::size_t{1} << 20, kMostColumns = std::size_t{1} << 17;
-/// Number of words of a question's two keys.
+/// Number of words of the two keys that a question contains.
 inline constexpr std::size_t kKeyWords = 2 * kStep, kMaskBytes = 3;
 
 /// Returns log2 of a bound on the probability that an answer is refused or wrong. Throws ParameterError for invalid sizes.
@@ -52,7 +52,7 @@ class Table {
   /// Returns the bytes on the device: the table and its precomputed data.
   std::size_t bytes() const;
   /// Replaces `width` bytes from column columns[i] of row rows[i] by the i-th `width` bytes of `bytes`. Repeats the
-  /// precomputation for the kStep columns around each. Throws ShapeError.
+  /// precomputation for the kStep columns around each replaced range. Throws ShapeError.
   void update(std::span<const std::uint64_t> rows, std::span<const std::uint64_t> columns, std::size_t width,
               std::span<const std::uint8_t> bytes);
   /// Answers a batch of questions: words[question][row], keys[question][kKeyWords]. Throws ShapeError; DamagedFileError if

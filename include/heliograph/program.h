@@ -25,14 +25,14 @@ struct Operand {
   AnyKeys keys = {};
 };
 
-/// The arguments of a function, with their signature. The signature holds everything except the words that decides the
-/// function's calls: parameters, shapes, strides, levels, scales, noise, bounds, flags, aliasing, and the keys' contents.
-/// Equal signatures give the same calls and results with the same metadata. Guards of CKKS tensors are no part of
+/// The arguments of a recorded function, with their signature. The signature holds everything except the words that decides
+/// the function's calls: parameters, shapes, strides, levels, scales, noise, bounds, flags, aliasing, and the keys'
+/// contents. Equal signatures give the same calls and results with the same metadata. Guards of CKKS tensors are no part of
 /// the operands: a program runs without them, and its results get them (ckks::drop_guards).
 class Operands {
  public:
   explicit Operands(std::vector<Operand> list);
-  /// Returns a result with the guards of all operands under its key.
+  /// Returns a result with the guards of all operands under the result's key.
   AnyCiphertext guarded(const AnyCiphertext& result) const;
   /// Returns the operands that have guards.
   const std::vector<AnyCiphertext>& with_guards() const;
@@ -79,8 +79,8 @@ struct ProgramLimits {
 };
 
 /// A program holds no input, result or key of its inputs' owner. The program accepts any operands of the recorded signature,
-/// and each replay returns new results. Other values that the function used (plaintexts, weights, tensors, keys) are part of
-/// the program.
+/// and each replay returns new results. Other values that the recorded function used (plaintexts, weights, tensors, keys)
+/// are part of the program.
 class RecordedProgram {
  public:
   RecordedProgram() = default;
@@ -108,12 +108,13 @@ class RecordedProgram {
   /// device for a fraction of a second.
   struct Times {
     double floor = 0;  // lower bound: inputs and results moved once, and all products
-    /// Sum over calls of the larger of the times of its bytes and its products. On several devices: the schedule's length.
+    /// Sum over all calls; each call takes the time of its bytes or of its products, whichever is longer. On several
+    /// devices, the length of the schedule.
     double predicted = 0;
   };
   Times times() const;
   /// Predicted schedule of a replay on several devices, for operands placed as in the last replay. Calls that all members
-  /// perform together have a lane of their own. Without lanes on one device, and for TFHE before the first replay.
+  /// perform together have a lane of their own. On one device, and for TFHE before the first replay, there are no lanes.
   struct Timeline {
     struct Event {
       std::string name;           // name of a call; "fetch": copies from another member
@@ -131,8 +132,9 @@ class RecordedProgram {
   /// Metadata of the recorded operands and of the results: tensors without words. A program from a file has no operands.
   std::vector<AnyCiphertext> operands() const;
   std::vector<AnyCiphertext> results() const;
-  /// Returns the numbers of the evaluation keys that the calls use, ascending. 0: relinearization. Odd below 2^20: the
-  /// automorphism of that Galois element. Others: bootstrapping. TFHE keys have no numbers.
+  /// Returns the numbers of the evaluation keys that the calls use, ascending. The number 0 is relinearization. An odd
+  /// number below 2^20 is the automorphism of that Galois element. All other numbers are keys of bootstrapping. TFHE keys
+  /// have no numbers.
   std::vector<std::uint64_t> key_numbers() const;
   /// Returns the scheme of each result: "exact" (BFV and BGV), "ckks", "tfhe".
   std::vector<std::string> result_kinds() const;
@@ -164,7 +166,7 @@ class RecordedProgram {
 std::pair<RecordedProgram, std::vector<AnyCiphertext>> record(const Operands& inputs,
                                                               const std::function<std::vector<AnyCiphertext>()>& function);
 /// Returns the program for operands whose signature no program of `known` has. Records `function` without performing it, for
-/// the results' metadata. Calls equal to those of a known program are shared with it.
+/// the results' metadata. Calls equal to the calls of a known program are shared with that program.
 RecordedProgram follow(const Operands& inputs, const std::function<std::vector<AnyCiphertext>()>& function,
                        const std::vector<RecordedProgram>& known);
 

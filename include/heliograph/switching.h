@@ -51,7 +51,7 @@ double log2_failure(const Keys& keys, unsigned bits);
 /// A `unit` of 0 stands for unit_for(x, bits). Takes 2 bits / message_bits - 1 bootstraps for each value. x needs level
 /// `parameters().bootstrapping_level()` or above. Throws WrongKeyError and MismatchError for keys that do not belong
 /// together; LevelError; ScaleError. Throws MissingKeyError for CKKS keys without bootstrapping. Throws DtypeError for
-/// complex values, and unless `bits` is a multiple of the bits of a digit. Throws PlaintextRangeError if the known bound of
+/// complex values, and if `bits` is not a multiple of the bits of a digit. Throws PlaintextRangeError if the known bound of
 /// the values exceeds the integers. Throws NoiseError if the error of a value before it is rounded may reach half a unit.
 tfhe::Ciphertext to_tfhe(const ckks::Ciphertext& x, unsigned bits, double unit, const Keys& keys,
                          const ckks::EvaluationKeys& ckks_keys, const tfhe::EvaluationKeys& tfhe_keys);

@@ -125,10 +125,12 @@ class SecretKey : public SecretKeyOf<Scheme> {
   std::vector<double> errors(const Ciphertext& ciphertext) const;
 };
 
-/// Returns clear values as a noiseless tensor (a trivial encryption), usable as an operand under any key. It hides nothing.
+/// Returns clear values as a noiseless tensor (a trivial encryption), usable as an operand under any key. The result hides
+/// nothing.
 Ciphertext trivial(const EvaluationKeys& keys, const std::vector<std::uint64_t>& values, const Shape& shape, Type type);
 
-/// Circuit to use for an operation: the one with the fewest bootstraps or the fewest layers. Results are equal.
+/// Circuit to use for an operation: the circuit with the fewest bootstraps or with the fewest layers. Both circuits give
+/// equal results.
 enum class Goal : unsigned char { automatic, fewest, shallow };
 
 /// An operation's name and clear arguments (docs/tfhe.md, `operations()`).
@@ -158,9 +160,9 @@ Cost cost(const Parameters& parameters, const Operation& operation, const std::v
 // Reduce axes in a few computations, for any number of elements. Sums of more than 64 terms take several rounds.
 /// Sums along an axis: integers in their own type (wrapping), booleans in `type`.
 Ciphertext sum(const EvaluationKeys& keys, const Ciphertext& a, std::size_t axis, Type type);
-/// Matrix products of integers, [..., M, K] by [..., K, N]; batch axes broadcast. `algorithm`: empty: one dot product per
-/// element. "cannon", for square matrices: rounds of products and sums with rotated operands (Cannon, 1969). `operation`:
-/// variant and goal of the products.
+/// Matrix products of integers, [..., M, K] by [..., K, N]; batch axes broadcast. `algorithm`: "" computes one dot product
+/// per element. "cannon", for square matrices: rounds of products and sums with rotated operands (Cannon, 1969).
+/// `operation`: variant and goal of the products.
 Ciphertext matmul(const EvaluationKeys& keys, const Ciphertext& a, const Ciphertext& b, const std::string& algorithm = "",
                   const Operation& operation = {});
 

@@ -16,9 +16,9 @@ The examples of this module's functions continue this one.
 array([ 6,  8, 10, 12])
 """
 
-# The start-up module precedes the engine: it handles SIGHUP while a service starts.
+# The start-up module must be imported before the engine: it handles SIGHUP while a service starts.
 from heliograph._common import startup as _startup  # isort: skip  # noqa: F401
-from heliograph import _core, bfv, bgv, cinnamon, ckks, frame, knn, nn, pir, serving, sql, switching, tfhe
+from heliograph import _core, bfv, bgv, cinnamon, ckks, frame, knn, ml, nn, pir, serving, sql, switching, tfhe
 from heliograph._common import errors as _errors  # noqa: F401  docstrings of the engine's errors
 from heliograph._common.arguments import IndexingError
 from heliograph._common.clear_tensor import ClearTensor
@@ -188,6 +188,7 @@ __all__ = [
     "knn",
     "load",
     "matmul",
+    "ml",
     "multiply",
     "nn",
     "parameters_for",

@@ -53,8 +53,8 @@ def parameters(
       number of special primes of key switching.
 
     If t is chosen for `plain_bits`, values are **exact integers**: `SecretKey.decrypt` raises RoomError for integers that
-    may have wrapped modulo t. With a given t and in named sets, values are residues and wrap by design. `exact` overrides
-    this.
+    may have wrapped modulo t. With a given t and in named sets, values are residues and wrap by design. The argument `exact`
+    overrides this choice.
 
     `version` selects the rules for a set by need. With "0.3", the default, noise bounds fail with probability 2^-128. With
     "0.2" they fail with 2^-64 and values are residues, as in that version.

@@ -84,8 +84,8 @@ __all__ = ["Constants", "Item", "Program", "Runner", "load", "write"]
 
 @dataclass(frozen=True)
 class Item:
-    """An input or output of a program: "ciphertext", "plaintext" or "scalar", and its level; for an input the lowest
-    allowed.
+    """An input or output of a program: its kind ("ciphertext", "plaintext" or "scalar") and its level. For an input, the
+    level is the lowest allowed.
 
     >>> program.outputs["y"]
     Item(kind='ciphertext', level=1)
@@ -169,7 +169,7 @@ def write(
 
 
 class Program(HtmlRepr):
-    """A program of instructions. It is immutable.
+    """A program of instructions. A program is immutable.
 
     >>> program
     <program of 8 instructions for 1 chip: one, x -> y; 0 evaluation keys>
@@ -252,7 +252,7 @@ class Program(HtmlRepr):
 
         A name is "K:type:level:extension:steps:[digit][digit]". Types 0, 1 and 2 are relinearization, rotation and
         conjugation. Type 3 raises the modulus without an ephemeral secret. Type 4 switches to an ephemeral secret; type 5
-        switches back from it after the modulus was raised.
+        switches back from this secret after the modulus was raised.
         """
         return list(self._core.keys)
 
@@ -385,8 +385,8 @@ class Program(HtmlRepr):
     def run(self, server: Server[Any], inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """Runs the program on ciphertexts, plaintexts and scalars by name, and returns the results by name.
 
-        Consecutive calls with the same server and constants share one `Runner`; `at` makes one for repeated runs. Raises as
-        `at` and `Runner`.
+        Consecutive calls with the same server and constants share one `Runner`; `at` makes a `Runner` for repeated runs.
+        Raises as `at` and `Runner`.
 
         >>> secret.decrypt(program.run(server, x=x, one=1)["y"])[:2].round(3)
         array([1.5, 2. ])
@@ -513,9 +513,10 @@ class Runner(HtmlRepr):
         """Runs the program on ciphertexts by name and returns the results by name.
 
         The ciphertexts must have the same shape and degree 1, and at least the level of the input. The noise and ranges of
-        results are those of the same operations on tensors, if the program's limbs can be interpreted as such. For a program
-        written from a recording they are the recording's, for operands within the recorded noise and ranges. Otherwise they
-        are unknown: `precision` is None and `noise_budget` NaN.
+        results are those of the same operations on tensors, if the program's limbs can be interpreted as ciphertext
+        operations. For a program written from a recording, the noise and ranges are the recording's, for operands within the
+        recorded noise and ranges. In other cases the noise and ranges are unknown: `precision` is None and `noise_budget`
+        NaN.
 
         Raises DtypeError, ParameterError for unknown names, LevelError, ShapeError, ScaleError, WrongKeyError,
         MismatchError, OutOfMemoryError, and RecordingError inside a recorded function.
@@ -537,8 +538,9 @@ class Runner(HtmlRepr):
 
     @property
     def spilled(self) -> tuple[int, int, int]:
-        """Bytes held on the host for lack of device memory, and bytes that a run moves there and back; known after the first
-        run.
+        """Bytes held on the host for lack of device memory, and bytes that a run moves to the host and back; known after the
+        first run.
+
         """
         return tuple(self._core.spilled)
 
@@ -559,7 +561,10 @@ class Runner(HtmlRepr):
 
     @property
     def scales(self) -> dict[str, float]:
-        """Scales of encoded plaintexts and scalars, by name, without those of a recording; known after the first run."""
+        """Scales of encoded plaintexts and scalars, by name, without the constants of a recording; known after the first
+        run.
+
+        """
         return dict(self._core.scales)
 
     @property

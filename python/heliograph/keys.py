@@ -97,7 +97,7 @@ class TransferableKey(Keyed[P]):
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> Self:
-        """Reads the bytes of `to_bytes`. Raises FormatError, DamagedFileError, VersionError.
+        """Reads bytes that `to_bytes` returned. Raises FormatError, DamagedFileError, VersionError.
 
         >>> hg.EvaluationKeys.from_bytes(server.keys.to_bytes()).id == secret.id
         True
@@ -110,7 +110,7 @@ class TransferableKey(Keyed[P]):
 
 
 class PublicKey(TransferableKey[P]):
-    """A key that encrypts and does not decrypt, such as `hg.bfv.PublicKey` and `hg.ckks.PublicKey`. TFHE has none.
+    """A key that encrypts and does not decrypt, such as `hg.bfv.PublicKey` and `hg.ckks.PublicKey`. TFHE has no public keys.
 
     >>> public = secret.public_key()
     >>> secret.decrypt(public.encrypt([1, 2, 3, 4]))
@@ -138,7 +138,10 @@ class EvaluationKeys(TransferableKey[P], Generic[P, T]):
     nbytes = engine_property("nbytes", int, "Size in memory, in bytes; a file takes half of it or less.")
 
     def _read(self, reader: Callable[..., Any], *source: Any, limit: int) -> T:
-        """Reads a tensor of these keys' parameter set by a function of the engine, without binding it to the keys."""
+        """Reads a tensor with the parameter set of these keys by a function of the engine, without binding the tensor to the
+        keys.
+
+        """
         tensor: T = Tensor(reader(*source, limit, self.parameters.hash))  # type: ignore[assignment]
         return tensor
 
@@ -161,7 +164,7 @@ class SwitchKeys(EvaluationKeys[P, T]):
         """Returns the shortest sequence of keyed rotations that equals a rotation by `step`, in order of application.
 
         Each element is one key switch. The result is [] for a multiple of the rotations' period, and None if these keys do
-        not compose the step. `step` may be negative or exceed the period. Rotations use the sequence if ``compose=`` or the
+        not compose the step. `step` may be negative or exceed the period. Rotations use this sequence if ``compose=`` or the
         server allows it.
 
         The sequence is a shortest path over the period. One search for each set of keys finds all paths, in bounded time
@@ -228,7 +231,7 @@ class SwitchKeys(EvaluationKeys[P, T]):
         ask: str = "",
         composes: bool = True,
     ) -> None:
-        """Raises MissingKeyError that lists all keys that `what` needs and the missing ones.
+        """Raises a MissingKeyError that lists all keys that `what` needs, and the missing keys among them.
 
         An empty `what` stands for rotations by steps that the caller passed.
         """
@@ -267,8 +270,9 @@ class SwitchKeys(EvaluationKeys[P, T]):
         )
 
     def _instead(self, missing: Sequence[int], word: str) -> str:
-        """Returns an error's advice on rotations without a key: the argument `word` that allows a composition and its key
-        switches, or the one additional key that a composition needs.
+        """Returns an error's advice on rotations without a key. The advice is the argument `word`, which allows a
+        composition, and its key switches, or the one additional key that a composition needs.
+
         """
         counts = [self._core.switches(s) for s in missing]
         if all(counts):
@@ -324,8 +328,9 @@ def with_programs(secret: Any, keys: Any, programs: Any, progress: Any) -> Any:
 
 
 class NotingKeys:
-    """Mixin for the keys of a trial run (`hg.parameters_for`, ``evaluation_keys(for_=...)``): has every key and records
-    those used.
+    """Mixin for the keys of a trial run (`hg.parameters_for`, ``evaluation_keys(for_=...)``): the mixin has every key and
+    records the keys that are used.
+
     """
 
     def __init__(self, secret: Any, relinearize: bool = True, **others: bool) -> None:
@@ -346,7 +351,7 @@ class NotingKeys:
         return self
 
     def _require(self, what: str, *_: Any, **__: Any) -> None:
-        """Does nothing: no key is missing, and `_for` records those used."""
+        """Does nothing: no key is missing in a trial run, and `_for` records the keys that are used."""
 
 
 class SecretKey(Keyed[P], Generic[P, E]):
@@ -390,7 +395,7 @@ class SecretKey(Keyed[P], Generic[P, E]):
         """Returns the arguments of `evaluation_keys` for a function, found by running it on the `null` device.
 
         The run is repeated with more kinds of keys until none is missing. A function that uses plaintexts or matrices
-        encoded on the present device runs there, on zeros.
+        encoded on the present device runs on this device, on zeros.
         """
         inputs = [None] if examples is None else list(examples)
         core = self.parameters._core
@@ -405,7 +410,7 @@ class SecretKey(Keyed[P], Generic[P, E]):
         raise NotImplementedError
 
     def _key_options(self, for_: Any, options: dict[str, Any], cinnamon: Any) -> tuple[dict[str, Any], list[Any]]:
-        """Merges the keys that `evaluation_keys` was asked for with those that the purposes `for_` need."""
+        """Merges the keys that the caller of `evaluation_keys` requested with the keys that the purposes `for_` need."""
         programs = list(cinnamon) if isinstance(cinnamon, (list, tuple)) else [cinnamon]
         if for_ is None:
             return options, programs
@@ -450,7 +455,8 @@ class SecretKey(Keyed[P], Generic[P, E]):
         return cls(own.core.SecretKey.load(name))
 
     def secret_bytes(self) -> bytes:
-        """Returns the content of a file of `save`, unprotected. Python does not wipe these bytes from memory; prefer `save`.
+        """Returns the content of a file that `save` writes, unprotected. Python does not wipe these bytes from memory;
+        prefer `save`.
 
         >>> hg.SecretKey.from_secret_bytes(secret.secret_bytes()).id == secret.id
         True
@@ -459,7 +465,8 @@ class SecretKey(Keyed[P], Generic[P, E]):
 
     @classmethod
     def from_secret_bytes(cls, data: Buffer) -> Self:
-        """Reads the bytes of `secret_bytes`, or of a file of `save`. Raises FormatError, DamagedFileError, VersionError.
+        """Reads the bytes of `secret_bytes`, or of a file that `save` wrote. Raises FormatError, DamagedFileError,
+        VersionError.
 
         >>> hg.SecretKey.from_secret_bytes(memoryview(secret.secret_bytes())).id == secret.id
         True
@@ -485,7 +492,7 @@ class PublishingKey(SecretKey[P, E], Generic[P, E, U]):
 
 
 def _any_scheme() -> Scheme:
-    """Returns a scheme whose readers raise FormatError for data that is of no known scheme."""
+    """Returns a scheme whose readers raise FormatError for data that belongs to no known scheme."""
     return next(iter(SCHEMES.values()))
 
 
@@ -506,10 +513,10 @@ class Server(HtmlRepr, Generic[T]):
 
     `costs`: maximum costs of one call of `compute` (`hg.Costs`); None: no maximum.
 
-    `compose_rotations`: whether rotations without a key of their own are composed of keyed ones, by the fewest key switches.
-    True allows 32 key switches for one rotation; a number is the maximum itself. With False, such a rotation raises
-    MissingKeyError. The setting holds for all computations on this server's tensors: sums over slots, matrices on slots,
-    networks. `EvaluationKeys.composition` returns the sequence of a step.
+    `compose_rotations`: whether rotations that have no key are composed of rotations with keys, by the fewest key switches.
+    True allows 32 key switches for one rotation; a number sets another maximum. If `compose_rotations` is False, a rotation
+    without a key raises MissingKeyError. The setting holds for all computations on this server's tensors: sums over slots,
+    matrices on slots, networks. `EvaluationKeys.composition` returns the sequence of rotations that compose a step.
 
     Raises DtypeError, ParameterError, MismatchError.
 
@@ -598,7 +605,7 @@ class Server(HtmlRepr, Generic[T]):
     def _from_stream(self, data: Buffer, arrived: Callable[[int], None]) -> T:
         """Reads a tensor from a buffer that is still being filled.
 
-        ``arrived(count)`` blocks until the first `count` bytes are final.
+        ``arrived(count)`` blocks until the first `count` bytes will not change any more.
         """
         return self._bind_loaded(
             self.keys._read(self.keys._scheme.core.Ciphertext.from_incoming, data, arrived, limit=self._allowed())
@@ -648,8 +655,8 @@ class Server(HtmlRepr, Generic[T]):
 def encode(parameters: Any, values: Any, **options: Any) -> Any:
     """Encodes values as plaintexts of a parameter set's scheme, for sums and products with tensors.
 
-    The options are those of `hg.bfv.encode` or `hg.ckks.encode`. Raises their errors, ParameterError for an option of
-    another scheme, MismatchError if the scheme has no plaintexts.
+    The options are those of `hg.bfv.encode` or `hg.ckks.encode`. Raises the errors of these functions, ParameterError for an
+    option of another scheme, and MismatchError if the scheme has no plaintexts.
 
     >>> import heliograph as hg
     >>> hg.encode(hg.bfv.parameters(depth=1, plain_bits=16), [1, 2, 3])
@@ -686,10 +693,10 @@ def load(path: Any, kind: type[Any] = EngineObject, *, memory: int | None = None
 
     `kind` is the required class, such as `hg.ckks.Tensor`; it is also the static type of the result.
 
-    `memory` is the maximum host memory of the object, in bytes; None: no maximum. Evaluation keys that take more (`nbytes`)
-    stay in their file, which remains open. Each key is read and checked when it is used, and evicted when other keys need
-    the memory. Results have the same bits. Bootstraps of TFHE need the whole key in memory; only its second, unprepared form
-    stays in the file.
+    `memory` is the maximum host memory of the object, in bytes; None: no maximum. Evaluation keys that take more bytes
+    (`nbytes`) stay in their file, which remains open. Each key is read and checked when it is used, and evicted when other
+    keys need the memory. Results have the same bits as with the keys in memory. Bootstraps of TFHE need the whole key in
+    memory; only the key's unprepared form stays in the file.
 
     Raises FormatError and its subclasses, also for an object of another class. With `memory`, the use of a key raises
     DamagedFileError if the file has changed. LimitError is raised for a tensor or a public key larger than `memory`, and for
@@ -720,7 +727,7 @@ def from_bytes(data: Buffer, kind: type[L]) -> L: ...
 
 @composite
 def from_bytes(data: Buffer, kind: type[Any] = EngineObject) -> Any:
-    """Reads a tensor, a public key or evaluation keys from the bytes of `to_bytes`. Secret keys:
+    """Reads a tensor, a public key or evaluation keys from the bytes of `to_bytes`. Secret keys are read by
     `SecretKey.from_secret_bytes`.
 
     `data` is bytes, a bytearray, a memoryview or a mapped file. Immutable bytes are read without a copy. Raises DtypeError

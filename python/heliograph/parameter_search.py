@@ -43,7 +43,7 @@ def parameters_for(function: Callable[[Any], Any], example: Any, *, scheme: str 
 
     - "bfv" and "bgv", integers: `slots` (-1), the axis inside the ciphertexts; `plain_bits` or `plain_modulus`; `exact`, as
       in `hg.bfv.parameters`; `n`, the only ring degree to try; `word_size` (64). Without a plaintext modulus, a run on
-      clear values determines its bits, plus `margin_bits` (2). The bound that decryption checks is then within t/2 for
+      clear values determines its bits, plus `margin_bits` (2). The bound that decryption checks is then at most t/2 for
       inputs like the example.
     - "ckks", numbers: `slots` (-1); `precision` (30), correct bits after the binary point in the results; `bound`, the
       largest magnitude of an input (the example's largest); `word_size` (64). A trace of the computation determines its

@@ -77,7 +77,7 @@ class Keys:
         return self._core.nbytes
 
     def save(self, path: Any) -> None:
-        """Writes the keys to a file, atomically. `hg.switching.load` reads it.
+        """Writes the keys to a file, atomically. `hg.switching.load` reads this file.
 
         >>> keys.save("switching.hg")
         >>> hg.switching.load("switching.hg").tfhe_id == tfhe_secret.id
@@ -95,7 +95,7 @@ class Keys:
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> Self:
-        """Reads the bytes of `to_bytes`. Raises FormatError, DamagedFileError, VersionError.
+        """Reads bytes that `to_bytes` returned. Raises FormatError, DamagedFileError, VersionError.
 
         >>> hg.switching.Keys.from_bytes(keys.to_bytes()).ckks_id == ckks_secret.id
         True
@@ -249,7 +249,7 @@ class Server:
         """Returns ``unit * y`` as CKKS values at a high level. The last axis of `y` becomes the slots.
 
         Booleans become 0 and `unit`. Every digit of an integer takes a functional bootstrap of CKKS. This bootstrap also
-        reduces the error of the TFHE ciphertext. Shorter integers and booleans are therefore cheaper.
+        reduces the error of the TFHE ciphertext. So shorter integers and booleans are cheaper.
 
         Raises WrongKeyError, MismatchError, LevelError; ShapeError if the last axis is longer than the slots; NoiseError.
 

@@ -38,7 +38,8 @@ inline exact::Values values_of(const Integers& a, std::size_t words = 1) {
 
 inline std::vector<std::int64_t> flat(const Integers& a) { return {a.data(), a.data() + a.size()}; }
 
-/// Raises KeyboardInterrupt after Ctrl-C. Called without the GIL; acquires it.
+/// `progress`, if not None, is called with the completed fraction; throws DtypeError if it is not callable. Called without
+/// the GIL; acquires it.
 inline void look_for_signals() {
   nb::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -103,7 +104,7 @@ inline nb::bytes bytes_of(const Bytes& b) { return nb::bytes(b.data(), b.size())
 /// copied, since other threads may write to it without the GIL. Throws DtypeError.
 class GivenBytes {
  public:
-  enum class Changes : unsigned char { maybe, never };  // never: the owner guarantees it
+  enum class Changes : unsigned char { maybe, never };  // may not be copied or moved: the owner guarantees the memory
 
   explicit GivenBytes(const nb::object& given, Changes changes = Changes::maybe) {
     if (PyObject_GetBuffer(given.ptr(), &view_, PyBUF_SIMPLE) != 0) {
@@ -143,7 +144,7 @@ inline void call_with_view(const nb::object& function, std::span<const std::byte
 template <class T>
 nb::bytes written(const T& object) {
   if constexpr (requires { object.written_bytes(); }) {
-    const T same = object;  // a snapshot: another thread may change the tensor in place without the GIL
+    const T same = object;  // a snapshot of the tensor: another thread may change the tensor in place without the GIL
     const std::size_t bytes = same.written_bytes();
     PyObject* const whole = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
     if (whole == nullptr) {

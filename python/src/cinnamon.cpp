@@ -32,7 +32,7 @@ std::vector<std::tuple<std::string, std::string, std::size_t>> listed(const std:
   return all;
 }
 
-/// name: (array of the values of one plaintext, whether they are complex)
+/// plaintexts by name: the array of values, and whether they are complex
 cinnamon::Constants constants_of(const nb::dict& plaintexts, const nb::dict& values, const nb::dict& scalars,
                                  std::map<std::string, double> scales, double tolerance,
                                  const cinnamon::Constants* recorded) {

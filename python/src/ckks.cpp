@@ -263,7 +263,7 @@ void bind_arithmetic(nb::module_& m) {
       "a"_a, "values"_a, "complex"_a);
   m.def("multiply", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&ckks::multiply), Unlocked());
   m.def("multiply_plain", nb::overload_cast<const Ciphertext&, const Plaintext&>(&ckks::multiply), Unlocked());
-  // Numbers have a last axis of one value.
+  // Arrays of numbers have a last axis of length one.
   m.def(
       "add_constants",
       [](const Ciphertext& a, const Complexes& v, bool complex) {

@@ -14,7 +14,7 @@ using namespace heliograph;
 
 namespace {
 
-/// Returns a message that is safe for a terminal. Messages may contain names from files and texts of other ranks, so
+/// Returns a message that is safe for a terminal. Messages may contain names from files and texts of other ranks. Therefore
 /// characters that Python's repr escapes, and invalid UTF-8, are escaped.
 nb::object shown(const char* message) {
   nb::object text =
@@ -50,7 +50,7 @@ nb::object declare(nb::module_& m, const char* name, nb::handle base) {
 }  // namespace
 
 void bind_errors(nb::module_& m) {
-  // Base classes first: nanobind tries the latest translator first.
+  // Base classes are registered first: nanobind tries the latest translator first.
   const nb::object error = declare<Error>(m, "HeliographError", PyExc_Exception);
   m.attr("Error") = error;  // the name in HELIOGRAPH_ERRORS
 #define HELIOGRAPH_DECLARE(Name, Base) declare<Name>(m, #Name, m.attr(#Base));
@@ -64,7 +64,7 @@ void bind_errors(nb::module_& m) {
       PyErr_SetObject(PyExc_OSError, nb::make_tuple(e.code(), shown(e.what())).ptr());
     }
   });
-  // bad_alloc and length_error mean that the host is out of memory; length_error is a request beyond any memory.
+  // bad_alloc and length_error mean that the host is out of memory; length_error is a request that exceeds any memory.
   nb::register_exception_translator(
       [](const std::exception_ptr& p, void* raised) {
         try {

@@ -38,7 +38,8 @@ nb::object real_array(const ckks::Values& values) {
   return array_of(std::move(real), shape);
 }
 
-/// Performs operations by the methods of a Python object (heliograph/ckks/approximation.py). All calls hold the GIL.
+/// Performs operations by the methods of a Python object (heliograph/ckks/approximation.py). All calls of these methods hold
+/// the GIL.
 class PythonEvaluator final : public ckks::Evaluator {
  public:
   explicit PythonEvaluator(nb::object face) : face_(std::move(face)) {}
@@ -267,7 +268,7 @@ ckks::SignMethod method_of(const std::string& name) {
   return name == "bootstrap" ? SignMethod::bootstrap : SignMethod::automatic;
 }
 
-/// Returns the relation that a sign of Python denotes; Python has checked it.
+/// Returns the relation that a Python comparison sign denotes; Python has checked the sign.
 ckks::Relation relation_of(const std::string& sign) {
   using ckks::Relation;
   if (sign == "<") return Relation::less;

@@ -28,6 +28,6 @@ NB_MODULE(_core, m) {
   part("cinnamon", "Programs of instructions.", &bind_cinnamon);
   part("pir", "Private look-up.", &bind_pir);
   part("switching", "Switching between CKKS and TFHE.", &bind_switching);
-  // Stubs state the accepted arguments, not the refusal of others.
+  // The stubs list the accepted arguments, not the last overload that refuses all others.
   if (std::getenv("NB_STUBGEN") == nullptr) refuse_other_arguments(m);
 }

@@ -1,4 +1,4 @@
-// Operations on ciphertext tensors: one call each, without the GIL.
+// Operations on ciphertext tensors: each is one call of the engine, without the GIL.
 #include "arrays.h"
 #include "bindings.h"
 #include "objects.h"
@@ -31,7 +31,7 @@ void bind_arithmetic(nb::module_& m) {
   m.def("add", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::add), Unlocked());
   m.def("subtract", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::subtract), Unlocked());
   m.def("multiply_plain", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::multiply), Unlocked());
-  // Integers have a last axis of one value's words.
+  // Arrays of integers have a last axis: the words of one value.
   m.def("add_integers", with_integers(&exact::add_integers));
   m.def("subtract_integers", with_integers(&exact::subtract_integers));
   m.def("add_into", nb::overload_cast<Ciphertext&, const Ciphertext&>(&exact::add_into), Unlocked());

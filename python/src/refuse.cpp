@@ -12,8 +12,8 @@ using namespace heliograph;
 
 namespace {
 
-/// Accepts any object, but only with conversions allowed: all real signatures have refused by then, without and with
-/// conversions.
+/// Accepts any object, but only when conversions are allowed: by then all real signatures have refused the call, without and
+/// with conversions.
 struct LastResort {
   nb::handle given;
 };

@@ -19,7 +19,7 @@ using tfhe::SecretKey;
 using tfhe::Spec;
 using tfhe::Type;
 
-/// C-contiguous; Python has checked the values and widened them.
+/// C-contiguous; Python has checked the values and converted them to the wide type.
 using Words = nb::ndarray<const std::uint64_t, nb::numpy, nb::c_contig, nb::device::cpu>;
 
 std::vector<std::uint64_t> words_of(const Words& a) { return {a.data(), a.data() + a.size()}; }

@@ -1,5 +1,6 @@
-// Bursts cover exactly their transfer, in order. No burst is longer than 256 beats or crosses 4 KiB. An offered burst
-// stays until it is accepted. Assumed: a transfer starts at a multiple of a beat and has at least one beat.
+// Properties: the bursts of a transfer cover exactly the transfer, in order. No burst is longer than 256 beats or crosses 4
+// KiB. An offered burst stays until it is accepted. Assumed: a transfer starts at a multiple of a beat and has at least one
+// beat.
 module hg_bursts_proof #(
     parameter int unsigned BYTES = 64,
     parameter int unsigned COUNT = 16

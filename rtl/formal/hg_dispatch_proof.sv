@@ -1,9 +1,9 @@
 // For any slot, twiddle table or set of constants: an instruction that reads it starts only after earlier writes have
 // ended. An instruction that writes it starts only after earlier reads and writes have ended. Each valid instruction is
 // issued to its unit once, when the unit is free. A fence waits until no instruction runs. The card drops exactly the
-// instructions that would write rows before they read them, and those with a field beyond the card's shape. Assumed:
-// units end the instructions that they accept, after having read their operands, and accept another one after these
-// reads.
+// instructions that would write rows before they read them, and the instructions with a field beyond the card's shape.
+// Assumed: units end the instructions that they accept, after having read the operands, and accept another instruction only
+// after these reads.
 module hg_dispatch_proof #(
     parameter int unsigned SLOTS = 32,
     parameter int unsigned TABLES = 2,

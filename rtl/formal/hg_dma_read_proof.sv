@@ -1,6 +1,8 @@
-// A load requests its beats once and accepts each once. The rows of each beat go to the next pair of the slot, unchanged, before the
-// beat's register is filled again. The load ends when all rows are written. An address stays until it is accepted.
-// Assumed: instructions have at least one beat, at multiples of its size; the bus sends only requested beats.
+// A load requests each of its beats once and accepts each once. The rows of each beat go to the next pair of the slot,
+// unchanged, before the beat's register is filled again. The load ends when all rows are written. An address stays until it
+// is accepted.
+// Assumed: instructions have at least one beat, at addresses that are multiples of a beat's size; the bus sends only
+// requested beats.
 module hg_dma_read_proof #(
     parameter int unsigned DW = 512,
     parameter int unsigned SB = 5,
@@ -41,8 +43,8 @@ module hg_dma_read_proof #(
   logic began = 1'b0, offered = 1'b0;
   logic [63:0] address_offered;
   logic [ 7:0] length_offered;
-  // Counters of the instruction: beats not yet requested, not yet received, not yet passed on; beats that were passed on.
-  // `newest`: the last beat that was received.
+  // Counters of the instruction: beats not yet requested, beats not yet received, beats not yet passed on, and beats that
+  // were passed on. `newest`: the last beat that was received.
   logic [15:0] unasked, uncome, unwritten, written;
   logic [7:0] kind;
   logic [SB-1:0] slot;

@@ -1,7 +1,7 @@
 // A store requests each row of its slot once, in order. The store sends each row once, after the address of its burst, and
 // marks the last beat of a burst. The queue before the bus never overflows. The store ends when all bursts are answered.
-// Address and data stay until they are accepted. Assumed: instructions have 1 to 2^14 beats (a longest limb with one lane),
-// at multiples of its size; the bus answers each complete burst once.
+// Address and data stay until they are accepted. Assumed: instructions have 1 to 2^14 beats (the longest limb with one
+// lane), at addresses that are multiples of a beat's size. The bus answers each complete burst once.
 module hg_dma_write_proof #(
     parameter int unsigned DW = 512,
     parameter int unsigned SB = 5,
@@ -55,8 +55,8 @@ module hg_dma_write_proof #(
   logic [7:0] length_before;
   logic [DW-1:0] data_before;
   logic last_before;
-  // Counters of the instruction. In beats: not yet requested, not yet read, not yet sent, read. In bursts: announced;
-  // announced but incomplete on the bus; announced but unanswered.
+  // Counters of the instruction. Counters of beats: not yet requested, not yet read, not yet sent, read. Counters of bursts:
+  // announced; announced but incomplete on the bus; announced but unanswered.
   logic [15:0] unasked, unread, unsent, read;
   logic [7:0] announced, unended, unanswered;
   logic [SB-1:0] slot;

@@ -1,4 +1,5 @@
-// A queue returns each word once, in order. The proof compares the queue with a list that moves up with each word read.
+// A queue returns each word once, in order. The proof compares the queue with a list whose words move up with each word that
+// is read.
 module hg_fifo_proof #(
     parameter int unsigned WIDTH = 32,
     parameter int unsigned DEPTH = 16,

@@ -28,8 +28,8 @@ module hg_memory_proof #(
     input logic [      W-1:0]                         read_once
 );
 
-  // An arbitrary slot of bank 1 and an arbitrary row of group 1 (row / 2): the word in the last lane, once it was
-  // written.
+  // An arbitrary slot of bank 1 and an arbitrary row of group 1 (row / 2); the word of this row in the last lane, once the
+  // word was written.
   logic began = 1'b0, known = 1'b0;
   logic [SB-1:0] slot;
   logic [AW-1:0] address;

@@ -1,5 +1,5 @@
-// Every requested descriptor leaves once, complete. An address stays until it is accepted. There is always room for
-// requested descriptors. Assumed: the bus sends only requested pieces; while an address is offered the host does not
+// Every requested descriptor leaves the ring once, complete. An address stays until it is accepted. There is always room for
+// the requested descriptors. Assumed: the bus sends only requested pieces; while an address is offered the host does not
 // change the ring's address and does not move the tail backward.
 module hg_ring_proof #(
     parameter int unsigned DEPTH = 4
@@ -29,8 +29,8 @@ module hg_ring_proof #(
   logic began = 1'b0, was_offered = 1'b0;
   logic [63:0] address_offered, base_before;
   logic [4:0] log_size_before;
-  // Number of requested descriptors that have not left; pieces of 8 bytes that are still expected; an arbitrary bit of
-  // the pieces of the descriptor in assembly.
+  // Number of requested descriptors that have not left the ring; pieces of 8 bytes that are still expected; an arbitrary bit
+  // of the pieces of the descriptor in assembly.
   logic [2:0] open_ones;
   logic [5:0] owed, coming, which;
   logic [7:0] pieces, stored;

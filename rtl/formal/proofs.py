@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mutant:
-    """A source with `old`, which occurs once, replaced by `new`."""
+    """A source in which the text `old`, which occurs once, is replaced by `new`."""
 
     fault: str
     file: str

@@ -41,7 +41,7 @@ class Verdict:
 
 
 def check(proof: Proof, mutant: Mutant | None = None) -> Verdict:
-    """Run yosys on a proof. With a mutant, its changed line replaces the original one in the source."""
+    """Runs yosys on a proof. If there is a mutant, its changed line replaces the original line in the source."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         files = list(SOURCES)

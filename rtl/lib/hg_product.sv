@@ -1,7 +1,7 @@
 // Unsigned product of two words, or its low OW bits, in pieces of 17 bits. Each piece is one multiplier of an xc7 (25x18) or
 // of an ECP5 (18x18).
 //   p_o     a_i * b_i, low OW bits                          latency 3
-//   low_o   its low 17 bits, two cycles before (latency 1)
+//   low_o   the low 17 bits of the product, two cycles before p_o (latency 1)
 // One product a cycle. Operands must come from registers.
 module hg_product #(
     parameter int unsigned AW = 30,
@@ -38,7 +38,7 @@ module hg_product #(
     hl <= HL'(HL'(a_i[AW-1:AL]) * HL'(b_i[BL-1:0]));
   end
 
-  // First the sums for a_low * b and for a_high * b, then the sum of both.
+  // First computes the sums for a_low * b and for a_high * b, then the sum of both.
   localparam int unsigned LOW = AL + BW > OW ? OW : AL + BW;
   localparam int unsigned HIGH = OW - AL;
   logic [ LOW-1:0] low;

@@ -9,8 +9,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Mutant:
-    """A source with `old`, which occurs once, replaced by `new`. `benches` and `models` replace the default benches and
-    models of the file."""
+    """A source in which the text `old`, which occurs once, is replaced by `new`. `benches` and `models` replace the default
+    benches and models of the file.
+    """
 
     name: str
     kind: str

@@ -86,7 +86,7 @@ def files_of(model: Model) -> set[str]:
 
 
 def changed(mutant: Mutant | Equivalent) -> str:
-    """Return the file's text with the fault. Raises ValueError if the text to replace is not there exactly once."""
+    """Return the file's text with the fault. Raises ValueError if the text to replace does not occur exactly once."""
     text = (RTL / mutant.file).read_text(encoding="utf-8")
     if text.count(mutant.old) != 1:
         raise ValueError(f"{mutant.file} must have once {mutant.old!r}, has it {text.count(mutant.old)} times")
@@ -100,7 +100,7 @@ def digest(mutant: Mutant) -> str:
 
 
 def benches_of(mutant: Mutant) -> tuple[str, ...]:
-    """Return the benches that must see a fault in the mutant's file, the quickest first."""
+    """Return the benches that must detect a fault in the mutant's file, the quickest first."""
     return mutant.benches or BENCHES[mutant.file]
 
 
@@ -133,7 +133,9 @@ class Build:
         return folder / f"V{name}__ALL.a"
 
     def run(self, bench: str, archives: dict[str, Path], into: Path) -> str:
-        """Link a bench with archives in place of its own, and run it; return the test that failed, or an empty string."""
+        """Link a bench with archives in place of its own, and run it; return the name of the test that failed, or an empty
+        string.
+        """
         program = into / f"test_rtl_{bench}"
         own = {f"rtl/{name}/V{name}__ALL.a": str(path) for name, path in archives.items()}
         command = [own.get(word, word) for word in self.link(bench)]
@@ -185,13 +187,13 @@ class Build:
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the results in a file by the mutant's name; none if there is no file."""
+    """Return the results in a file by the mutant's name; an empty dict if there is no file."""
     rows = results.read(path)["results"] if path.exists() else []
     return {row["name"]: row for row in rows}
 
 
 def write(path: Path, entries: dict[str, dict[str, Any]]) -> None:
-    """Write the result, mutants in the list's order."""
+    """Write the results; the mutants are in the order of the list."""
     version = subprocess.run(["verilator", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=RTL).stdout.strip()
     ordered = {m.name: entries[m.name] for m in MUTANTS if m.name in entries}

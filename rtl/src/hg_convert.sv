@@ -1,15 +1,15 @@
-// Base conversion (src/math/conversion.h) of limbs of y_i: for each coefficient and up to T targets
+// Base conversion (src/math/conversion.h) of limbs of y_i: for each coefficient and up to T targets, the unit computes:
 //   v = (sum_i y_i f_i + 2^57) >> 58          out_j = sum_i y_i m_ji + v wrap_j  modulo q_j
-// P coefficients at a time. In each cycle one source enters T + 1 columns of multipliers, the last of which computes v. Then
-// the sums leave through P reducers, target by target. Fractions f_i have up to 48 bits, because moduli of sources are above
-// 2^10. A pointwise instruction afterwards adds an own term (x' own).
+// P coefficients are processed at a time. In each cycle one source enters T + 1 columns of multipliers, the last of which
+// computes v. Then the sums leave through P reducers, target by target. Fractions f_i have up to 48 bits, because moduli of
+// sources are above 2^10. A later pointwise instruction adds an own term (x' own).
 //
-// Constants are written in advance, in SETS sets. source_write_i writes the constants of a source, {f, m of target T-1 ..
-// 0}, where m carries the target's shift. target_write_i writes the constants of a target, {shift, k, fold, wrap, normal}
-// (hg_reduce_sum). An instruction is accepted when valid_i and ready_o are high. The sources of an instruction are slots in
-// banks that no other unit reads; rows arrive two cycles after read_o. Each row of a source is read B / P times. One cycle
-// writes P lanes of a row of a target. Cycles from the acceptance of an instruction to done_o, both included, with S sources
-// and T targets: (N / P - 1) max(S, T) + S + T + 23.
+// Constants are written in advance, in SETS sets. source_write_i writes the constants of a source: {f, m of target T-1, ...,
+// m of target 0}, where m carries the target's shift. target_write_i writes the constants of a target, {shift, k, fold,
+// wrap, normal} (hg_reduce_sum). An instruction is accepted when valid_i and ready_o are high. The sources of an instruction
+// are slots in banks that no other unit reads; rows arrive two cycles after read_o. Each row of a source is read B / P
+// times. One cycle writes P lanes of a row of a target. Cycles from the acceptance of an instruction to done_o, both
+// included, with S sources and T targets: (N / P - 1) max(S, T) + S + T + 23.
 module hg_convert #(
     parameter int unsigned W = 30,
     parameter int unsigned B = 8,
@@ -307,8 +307,8 @@ module hg_convert #(
     .read_address_i({set, next}),
     .read_data_o(target_constants)
   );
-  // `next` precedes `leaving` by a cycle. A target's constants arrive one cycle after its sums, which are delayed by that
-  // cycle.
+  // `next` precedes `leaving` by a cycle. A target's constants arrive one cycle after its sums, so the sums are delayed by
+  // that cycle.
   logic [P-1:0][MORE:0] leaving_v;
   always_ff @(posedge clk_i) leaving_v <= v;
 

@@ -1,6 +1,6 @@
-// Issues descriptors (hg_core) to units in order: the first one waits until the scoreboard permits it and its unit is free.
-// Conversions read all their sources and write all their targets. Twiddles and constants write a table, which the NTT and
-// conversions read until they end. A fence waits for all earlier instructions; a marked load or store waits for earlier
+// Issues descriptors (hg_core) to units in order: the first descriptor waits until the scoreboard permits it and its unit is
+// free. Conversions read all their sources and write all their targets. Twiddles and constants write a table, which the NTT
+// and conversions read until they end. A fence waits for all earlier instructions; a marked load or store waits for earlier
 // loads and stores. The following instructions are dropped, and unknown_o reports them:
 //   - unknown operations;
 //   - permutations and conversions into a slot that they read, because they write rows before they read them;

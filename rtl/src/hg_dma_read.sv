@@ -90,7 +90,7 @@ module hg_dma_read #(
     .last_o(unused_last)
   );
 
-  // A beat is accepted when the previous one has been passed on.
+  // A beat is accepted when the previous beat has been passed on.
   logic [WORDS-1:0][31:0] beat;
   logic held, piece_end, record_write;
   logic piece;  // the beat takes two cycles and this is the second
@@ -129,7 +129,7 @@ module hg_dma_read #(
       end
     end
   end
-  // All beats were passed on. The last record is written one cycle after its last piece.
+  // All beats of the instruction were passed on. The last record is written one cycle after its last piece.
   assign done_o = busy && left == 0 && !held && idle && !record_write;
 
   for (genvar i = 0; i < WORDS; ++i) begin : g_word

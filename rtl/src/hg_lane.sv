@@ -1,6 +1,6 @@
 // A lane of the pointwise unit: z = c + a b or c - a b modulo q. The lane multiplies b << s modulo q << s, which has its top
-// bit set, and shifts the product right by s. Latency 16, one result a cycle. All inputs come together: subtract_i, q_i (of
-// the sum), normal_i (q << s), k_i (its Barrett constant), shift_i (s).
+// bit set, and shifts the product right by s. Latency 16, one result a cycle. All inputs arrive in the same cycle:
+// subtract_i, q_i (of the sum), normal_i (q << s), k_i (its Barrett constant), shift_i (s).
 module hg_lane #(
     parameter int unsigned W = 30
 ) (
@@ -21,7 +21,8 @@ module hg_lane #(
     $error("hg_lane: latency");
   end
 
-  // Cycle 1 shifts b; cycle 1 + M has the product. One cycle shifts it back, and two compute the sum.
+  // Cycle 1 shifts b; the product is ready in cycle 1 + M. One cycle shifts the product back, and two cycles compute the
+  // sum.
   logic [W-1:0] a, b, normal, product, back, c, q;
   logic [W:0] k;
   logic [4:0] shift;
@@ -60,7 +61,7 @@ module hg_lane #(
     .d_o({subtract, q, c})
   );
 
-  // c + p - q or c - p; a negative result is corrected by q.
+  // Computes c + p - q or c - p; a negative result is corrected by adding q.
   logic [W+1:0] sum;
   logic [W-1:0] q_late;
   logic signed [W+1:0] plus, minus;

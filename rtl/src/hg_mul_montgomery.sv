@@ -31,8 +31,8 @@ module hg_mul_montgomery #(
     .low_o(low)
   );
 
-  // Delayed copies of q. Step 0 multiplies in cycle 1, step s in cycle 2 + 2 s. The last addition is in cycle 2 + 2
-  // STEPS.
+  // Delayed copies of q, one for each step. Step 0 multiplies in cycle 1, step s in cycle 2 + 2 s. The last addition is in
+  // cycle 2 + 2 STEPS.
   logic [W-1:0] q[STEPS+1];
   hg_delay #(
       .WIDTH (W),
@@ -43,8 +43,8 @@ module hg_mul_montgomery #(
     .d_o(q[0])
   );
 
-  // digit * (q >> STEP) of step s. A multiplier computes the multiple for the lower 18 bits of q; the remaining bits need
-  // few gates.
+  // The product digit * (q >> STEP) of step s. A multiplier computes the multiple for the lower 18 bits of q; the remaining
+  // bits need few gates.
   localparam int unsigned LOW = W - STEP > 18 ? 18 : W - STEP;
   localparam int unsigned HIGH = W - STEP > LOW ? W - STEP - LOW : 1;
   function automatic logic [HIGH+STEP-1:0] times(input logic [STEP-1:0] digit, input logic [HIGH-1:0] few);
@@ -90,7 +90,7 @@ module hg_mul_montgomery #(
     );
   end
 
-  // W + 1 bits and the sign; all higher bits equal the sign.
+  // The number has W + 1 bits and the sign; all higher bits equal the sign.
   logic negative, unused;
   assign negative = g_step[STEPS-1].t[W];
   assign unused   = ^{product[STEP-1:0], low};

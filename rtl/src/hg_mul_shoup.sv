@@ -1,5 +1,5 @@
 // z = x * y mod q for a constant y with its quotient k = floor(y 2^W / q): x y - floor(x k / 2^W) q is in [0, 2q). Latency
-// 8, one product a cycle; q_i and k_i come with the operands. Any q < 2^W, any x < 2^W, y < q.
+// 8, one product a cycle; q_i and k_i come with the operands. Valid for any q < 2^W, any x < 2^W, and y < q.
 module hg_mul_shoup #(
     parameter int unsigned W = 30
 ) (

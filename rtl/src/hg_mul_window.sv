@@ -68,7 +68,7 @@ module hg_mul_window #(
   endfunction
 
   for (genvar k = 0; k < K; ++k) begin : g_window
-    // The bits of the window are [HI:LO]; it does not change the bits below LO.
+    // The bits of the window are [HI:LO]; a window step does not change the bits below LO.
     localparam int unsigned HI = 2 * W - 1 - k * (WIDTH - 1);
     localparam int unsigned WANTED = HI + 1 - WIDTH;
     localparam int unsigned LO = WANTED > W ? WANTED : W;

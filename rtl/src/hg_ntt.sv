@@ -1,19 +1,19 @@
 // The negacyclic NTT of one limb and its inverse, with B butterflies a cycle, in the engine's order (src/math/ring.h).
 //
-// A row has B words; row r has words r B .. r B + B - 1 of the polynomial. Rows are in two groups: row r is in group
-// parity(r) at address r / 2. Partners of a stage differ in one bit of r, so they are in different groups. Each cycle reads
-// two rows and writes two, without conflicts. Partners at a distance below B words share a row; then rows 2c and 2c + 1 are
-// processed together, and lanes are exchanged.
-// The first stage reads from outside (read_*), the last writes outside (write_*); intermediate rows are in a memory of this
-// module. So the memory outside is busy for N / 2B cycles at each end, and limbs follow each other without a gap. Twiddles:
-// one table, w[k] = psi^rev(k) 2^W mod q in rows of B. The inverse reads entry k ^ (m - 1) of stage m, since psi^-rev(m + i)
-// = -psi^rev(2m - 1 - i); the butterfly applies the sign. The memory holds TABLES tables; table_i selects one.
+// A row has B words; row r has the words from r B to r B + B - 1 of the polynomial. Rows are in two groups: row r is in
+// group parity(r) at address r / 2. Partners of a stage differ in one bit of r, so they are in different groups. Each cycle
+// reads two rows and writes two, without conflicts. Partners at a distance below B words share a row; then rows 2c and 2c +
+// 1 are processed together, and lanes are exchanged. The first stage reads from outside this module (read_*), the last stage
+// writes outside (write_*); intermediate rows are in a memory of this module. So the memory outside is busy for N / 2B
+// cycles at each end, and limbs follow each other without a gap. Twiddles: one table, w[k] = psi^rev(k) 2^W mod q in rows of
+// B. The inverse reads entry k ^ (m - 1) of stage m, since psi^-rev(m + i) = -psi^rev(2m - 1 - i); the butterfly applies the
+// sign. The memory holds TABLES tables; table_i selects one.
 //
 // A limb is accepted when valid_i and ready_o are high. read_address_o is presented with read_o, and its rows arrive two
 // cycles later. The last stage waits for grant_i (last_o: the engine is before or in the last stage). read_done_o: all reads
 // are done. done_o comes with the limb's last rows written. Cycles from the acceptance of a limb to done_o: log_n (N / 2B +
-// gap) - gap + latency + 1. For consecutive limbs: log_n (N / 2B + gap) - gap. gap and latency (20) are in hg_pkg; the gap
-// is nonzero only if N < 80 B.
+// gap) - gap + latency + 1. For consecutive limbs, a limb takes log_n (N / 2B + gap) - gap cycles. gap and latency (20) are
+// in hg_pkg; the gap is nonzero only if N < 80 B.
 module hg_ntt #(
     parameter int unsigned W = 30,
     parameter int unsigned STEP = 10,
@@ -101,7 +101,7 @@ module hg_ntt #(
     return {mask[LOG_N-2:0], 1'b1} & ~mask;
   endfunction
 
-  // The first pair and twiddle of the limb's next stage, or of the next limb.
+  // The first pair and the first twiddle of the limb's next stage, or of the next limb.
   logic [3:0] next_span;
   logic next_crosses;
   logic [AW-1:0] next_below, limb_pair;

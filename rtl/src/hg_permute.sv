@@ -84,7 +84,8 @@ module hg_permute #(
     for (int i = 0; i < int'(LB); ++i) reversed_lane[i] = v[int'(LB)-1-i];
   endfunction
 
-  // Cycle 1: the row is read. Cycle 3: it arrives. Cycle 4: its lanes are permuted. Cycle 5: words are negated.
+  // Cycle 1: the row is read. Cycle 3: the row arrives. Cycle 4: the lanes of the row are permuted. Cycle 5: words are
+  // negated.
   typedef struct packed {
     logic           valid,    last, ntt;
     logic [3:0]     log_n;

@@ -1,5 +1,5 @@
 // Constants that several modules of the co-processor share. Latencies: an operand accepted in cycle c gives its result in
-// cycle c + latency. Each module checks its latency against the one of this package.
+// cycle c + latency. Each module checks its latency against the latency in this package.
 package hg_pkg;
 
   localparam int unsigned PRODUCT_LATENCY = 3;

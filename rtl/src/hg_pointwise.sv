@@ -77,8 +77,8 @@ module hg_pointwise #(
   assign bc = row_b_i && row_c_i && clash(slot_i[1], slot_i[2]);
   logic [1:0] turn_b, turn_c;
   assign turn_b = {1'b0, ab};
-  // c is read after the operands from which it needs a separate phase. If it is in the slot of another operand, both are
-  // read together.
+  // c is read after the operands from which it needs a separate phase. If c is in the slot of another operand, both operands
+  // are read together.
   always_comb begin
     turn_c = 2'd0;
     if (ac && bc) turn_c = turn_b + 2'd1;

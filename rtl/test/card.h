@@ -22,7 +22,7 @@ class TestCard : public CardMemory {
       : CardMemory(bytes), card_(std::as_writable_bytes(std::span(memory)), seed, stalls) {}
 
   typename VerilatedCard<Model>::Faults& faults() { return card_.faults; }
-  /// Moves the memory to another address. Call it before the first run.
+  /// Moves the card's memory to another address. Call this function before the first run.
   void move_to(std::uint64_t origin) { card_.origin = origin; }
   std::uint64_t origin() const { return card_.origin; }
   std::uint64_t cycles() const { return card_.cycles(); }
@@ -39,7 +39,8 @@ class TestCard : public CardMemory {
   u64 counter(Counter c) { return card_.counter(c); }
   Shape shape() { return card_.shape(); }
 
-  /// Runs descriptors from a ring of 2^6 entries at byte `ring` of the memory. Returns false if they do not end within `limit` cycles.
+  /// Runs descriptors from a ring of 2^6 entries at byte `ring` of the memory. Returns false if the descriptors do not end
+  /// within `limit` cycles.
   bool run(const std::vector<Descriptor>& program, std::uint64_t limit = 1000000, std::size_t ring = 0) {
     constexpr unsigned kLogSize = 6, kSize = 1u << kLogSize;
     if (!started_) {

@@ -1,4 +1,4 @@
-// Access to registers of a model by name. state.vlt makes them public.
+// Access to registers of a model by name. The file state.vlt makes these registers public.
 #pragma once
 
 #include <verilated_sym_props.h>
@@ -11,7 +11,8 @@
 
 namespace heliograph::rtl {
 
-/// Returns element `index` of register `name` of the top module `module`. T is Verilator's type.
+/// Returns element `index` of register `name` of the top module `module`. T is the type by which Verilator represents the
+/// register.
 template <class T, class Model>
 T& state(Clocked<Model>& model, const char* module, const char* name, std::size_t index = 0) {
   const VerilatedScope* scope = model->contextp()->scopeFind((std::string("TOP.") + module).c_str());

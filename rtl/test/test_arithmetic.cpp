@@ -44,7 +44,8 @@ class Arithmetic : public testing::Test {
   }
 };
 
-/// Moduli at the ends of the range, and some whose 2^60 mod q is nearly q, which makes the folded part as large as possible.
+/// Moduli at the ends of the range, and moduli whose 2^60 mod q is nearly q, which makes the folded part as large as
+/// possible.
 std::vector<Modulus> moduli() {
   std::vector<Modulus> all;
   for (const u64 q : {kWordEnd - 1, kWordEnd / 2, kWordEnd / 2 + 1, u64{1073643521}, u64{65537}, u64{65536}, u64{3}, u64{2}})

@@ -314,8 +314,8 @@ TYPED_TEST(Cards, TellsWhatItIsAndWhatFails) {
   EXPECT_EQ(card.read(0x14), 1u | 2u | 8u);
 }
 
-// Eight limbs of N = 8192, each with its own prime, are loaded, transformed and stored. Loads and stores of a limb
-// overlap with the transforms of others.
+// Eight limbs of N = 8192, each with its own prime, are loaded, transformed and stored. Loads and stores of a limb overlap
+// with the transforms of other limbs.
 TEST(CardCycles, EightLimbsWithInputAndOutput) {
   TestCard<Vcard> card(1, 0);
   constexpr int log_n = 13;

@@ -145,7 +145,7 @@ TEST_F(Dispatch, OrderedLoadsAndStoresWaitForThoseBefore) {
       }
       done(u);
       EXPECT_EQ(offer(marked), waits) << "one open access is left";
-      // One access ends in the cycle in which another starts.
+      // One access ends in the same cycle in which another starts.
       unit->done_i = static_cast<unsigned char>(1u << u);
       EXPECT_EQ(give(before(2)), static_cast<int>(u));
       unit->done_i = 0;

@@ -69,8 +69,8 @@ class NttEngines : public testing::Test {
     card->q_i = static_cast<unsigned>(q);
   }
 
-  /// Runs transforms on each engine without pauses. `stalls`: grants come at random. Returns the cycles from the
-  /// acceptance of the first limb to its last row, both included, and from this row to the last row of the last limb.
+  /// Runs transforms on each engine without pauses between them. `stalls`: grants come at random. Returns the cycles from
+  /// the acceptance of the first limb to its last row, both included, and from this row to the last row of the last limb.
   struct Cycles {
     u64 first = 0, all = 0;
   };
@@ -140,7 +140,7 @@ class NttDegrees : public NttEngines, public testing::WithParamInterface<int> {}
 TEST_P(NttDegrees, BitsAndCyclesOfTheModel) {
   const int log_n = GetParam();
   const std::size_t n = std::size_t{1} << log_n;
-  // The longest prime, a short one, and the smallest one.
+  // The longest prime, a short prime, and the smallest prime.
   std::vector<u64> primes = {math::largest_primes(30, 1, 2 * n)[0]};
   if (log_n <= 12) primes.push_back(math::largest_primes(log_n + 6, 1, 2 * n)[0]);
   for (const u64 q : primes) {

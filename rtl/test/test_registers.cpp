@@ -409,7 +409,7 @@ TEST_F(Registers, AnswersKeepTheirErrorsUntilTheyAreTaken) {
 }
 
 TEST_F(Registers, AccessesWaitForTheirHalvesAndAnswers) {
-  // One half of a write is not accepted without the other.
+  // One half of a write is not accepted without the other half.
   card->awaddr_i = kTail;
   card->wdata_i = 9;
   for (const bool address_first : {true, false}) {

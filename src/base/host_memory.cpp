@@ -80,8 +80,8 @@ GroupMemory group_memory(const std::string& root) {
   for (const Hierarchy& h :
        {Hierarchy{true, "/sys/fs/cgroup", "/memory.max", "/memory.current"},
         Hierarchy{false, "/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes"}}) {
-    // The limits of all ancestors apply. Inside a container the path may be the host's, and its folders do not exist; the
-    // top folder is then the container's.
+    // The limits of all ancestors apply. Inside a container the path may be the host's, whose folders do not exist in the
+    // container; the top folder is then the container's group.
     for (std::string path = path_in(root, h.v2);; path.resize(path.rfind('/'))) {
       while (path.ends_with('/')) path.pop_back();
       narrow(found, root + h.folder + path, h.limit, h.usage);

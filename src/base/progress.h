@@ -8,8 +8,8 @@
 
 namespace heliograph {
 
-/// Counts the steps of a computation and reports them to the thread's ProgressScope. During the lifetime of this
-/// object, other computations of the thread report only within `part`.
+/// Counts the steps of a computation and reports them to the thread's ProgressScope. During the lifetime of this object,
+/// other computations of the thread report their progress only within the range `part`.
 class ProgressSteps {
  public:
   explicit ProgressSteps(double total) : whole_(std::exchange(ProgressScope::current(), {})), total_(total) {}

@@ -1,5 +1,5 @@
-// Memory for secrets, wiped when it is freed. Secrets that live long are in pages that are excluded from core dumps and, if
-// the system permits locking, from swap.
+// Memory for secrets, wiped when it is freed. Secrets with a long lifetime are in pages that are excluded from core dumps
+// and, if the system permits locking, from swap.
 #pragma once
 
 #include <cstddef>
@@ -76,7 +76,7 @@ inline constinit SecretMarks secret_marks;
 inline void mark_secret(const void* data, std::size_t bytes) {
   if (secret_marks.secret) secret_marks.secret(data, bytes);
 }
-/// Returns `value`, marked as public.
+/// Returns `value`, marked as public for the test.
 template <class T>
 T declassified(T value) {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -70,7 +70,7 @@ Linear plus(const Linear& a, std::uint64_t constant);
 Linear constant(std::uint64_t value);
 
 /// Evaluates the circuit on clear torus words without noise, for tests and clear runs. Tables are looked up at the exact
-/// phase.
+/// phase, without modulus switching.
 std::vector<std::uint64_t> evaluate(const tfhe::Circuit& circuit, const std::vector<std::uint64_t>& inputs);
 
 }  // namespace heliograph::circuits

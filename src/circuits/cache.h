@@ -11,7 +11,7 @@
 
 namespace heliograph::circuits {
 
-/// A cache that evicts the least recently used circuits. Thread-safe; its contents do not affect results.
+/// A cache of circuits that evicts the least recently used ones. Thread-safe; its contents do not affect results.
 class Cache {
  public:
   explicit Cache(std::size_t most_bootstraps) : most_(most_bootstraps) {}

@@ -61,7 +61,7 @@ std::vector<Ciphertext> sum_in_rounds(const EvaluationKeys& keys, const Operatio
       const auto first = left.begin() + static_cast<std::ptrdiff_t>(i);
       rounds.emplace_back(first, first + static_cast<std::ptrdiff_t>(std::min(circuits::kSumTerms, left.size() - i)));
       const std::vector<Ciphertext>& now = rounds.back();
-      // The sum of the same operands has the same noise, so it must be the same tensor, which `compare` recognises.
+      // A sum of the same operands has the same noise, so it must become the same tensor, which `compare` recognises.
       const auto before = std::find_if(rounds.begin(), rounds.end() - 1, [&](const auto& r) {
         return std::equal(r.begin(), r.end(), now.begin(), now.end(), same);
       });
@@ -86,8 +86,8 @@ std::optional<std::size_t> passed_through(const Circuit& circuit, std::size_t fi
   return std::nullopt;
 }
 
-/// Broadcasts operands to the result's shape, except along axes where every operand repeats its elements. Elements are
-/// computed once there, because the equal noise of separate copies would not be detected.
+/// Broadcasts operands to the result's shape, except along axes where every operand repeats its elements. Along such axes an
+/// element is computed once, because the equal noise of separate copies would not be detected.
 struct Widened {
   Shape shape, inner;
 

@@ -16,8 +16,10 @@ using tfhe::Goal;
 using tfhe::Type;
 
 /// An encrypted value inside a circuit: its parts from the least significant, in two's complement. The value of a part is
+/// exact: a bit is -1/8 or 1/8 of a turn, a digit is 0 to 2^message_bits - 1 units.
 /// exact: a bit is -1/8 or 1/8 of a turn, a digit 0 .. 2^message_bits - 1 units. A part's norm is 1 (a bootstrap's result or
-/// an input) or 0 (a constant); families may use other norms internally. A boolean has one part (in digits 0 or 1).
+/// an input) or 0 (a constant); families may use other norms internally. A boolean has one part (in the family of digits:
+/// the value 0 or 1).
 struct Number {
   std::vector<Linear> parts;
   Type type;
@@ -43,7 +45,7 @@ class Family {
   void output(const Number& x);
   /// Returns the same value with fresh noise, by one bootstrap per part.
   Number refresh(const Number& x);
-  /// Returns a part with norm 1, by bootstraps if it is a sum.
+  /// Returns a part with norm 1; bootstraps the part if it is a sum.
   virtual Linear clean(const Linear& part);
   virtual Number constant(std::uint64_t value, const Type& type) = 0;
 
@@ -51,7 +53,7 @@ class Family {
   virtual Number truth_table(const std::vector<Number>& operands, const std::vector<bool>& table) = 0;
   virtual Number negate_boolean(const Number& a) = 0;  // takes no bootstrap
   virtual Number select(const Number& condition, const Number& a,
-                        const Number& b) = 0;  // a if the condition is true, else b, which have one type
+                        const Number& b) = 0;  // a if the condition is true, else b; a and b have one type
   /// Returns (sum, carry): a half adder, or a full adder if `c` is not null.
   virtual std::pair<Number, Number> adder(const Number& a, const Number& b, const Number* c) = 0;
 
@@ -70,8 +72,8 @@ class Family {
   /// Shifts by an encrypted unsigned amount of any width, taken modulo bits if bits is a power of two. For other widths (24)
   /// an amount of bits or more gives 0 (or the sign) for shifts, and is taken modulo bits for rotations.
   virtual Number shift(Shift direction, const Number& a, const Number& amount) = 0;
-  /// Returns the quotient, rounded toward zero, and the remainder with the dividend's sign, as in C. A zero divisor gives
-  /// (all ones, a): unsigned 2^bits - 1, signed -1.
+  /// Returns the quotient, rounded toward zero, and the remainder with the dividend's sign, as in C. For a zero divisor, the
+  /// quotient is all ones (unsigned 2^bits - 1, signed -1) and the remainder is a.
   virtual std::pair<Number, Number> divide(const Number& a, const Number& b) = 0;
   /// Returns the sum of any number of terms, in one tree with one carry propagation.
   virtual Number sum(const std::vector<Number>& terms) = 0;
@@ -80,7 +82,7 @@ class Family {
   /// Truncates, or extends by zeros or the sign according to the source's type. A boolean becomes 0 or 1. An integer
   /// becomes the boolean "not 0".
   virtual Number convert(const Number& a, const Type& type) = 0;
-  /// Returns a table's entry at an unsigned integer of at most 8 bits; entries are modulo 2^type.bits.
+  /// Returns a table's entry at an unsigned integer of at most 8 bits; the entries are integers modulo 2^type.bits.
   virtual Number look_up(const Number& a, const std::vector<std::uint64_t>& table, const Type& type) = 0;
 
   Number minimum(const Number& a, const Number& b) { return select(less(a, b), a, b); }

@@ -8,7 +8,7 @@ namespace heliograph::circuits {
 Shared shared(const lwe::Tensor& a, const lwe::Tensor& b) {
   if (!a.shares_storage(b)) return Shared::nothing;
   const device::View &x = a.view(), &y = b.view();
-  // Element i of x is element i of y if `apart` + sum of i_k * step_k is 0, in words.
+  // Element i of x is the same words as element i of y if `apart` + sum of i_k * step_k is 0, in words.
   const std::ptrdiff_t apart = (x.data - y.data) / static_cast<std::ptrdiff_t>(x.word_size());
   std::ptrdiff_t low = apart, high = apart, divisor = 0;
   for (int k = 0; k < x.axes; ++k) {

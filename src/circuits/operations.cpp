@@ -198,8 +198,8 @@ Entry shift(Shift direction) {
   return e;
 }
 
-/// Returns the quotient rounded down and the remainder with the divisor's sign, as Python and NumPy. divide defines the
-/// results for a zero divisor.
+/// Returns the quotient rounded down and the remainder with the divisor's sign, as Python and NumPy. The function `divide`
+/// defines the results for a zero divisor.
 std::pair<Number, Number> floor_divide(Family& f, const Number& a, const Number& b) {
   auto [q, r] = f.divide(a, b);
   if (!a.type.is_signed) return {q, r};
@@ -376,7 +376,7 @@ void add_arithmetic(std::map<std::string, Entry>& all) {
   all["add"] = all["add_clear"] = integer2(&Family::add, &add_clear);
   all["subtract"] = all["subtract_clear"] = integer2(&Family::subtract, &subtract_clear);
   all["multiply"] = all["multiply_clear"] = integer2(&Family::multiply, &multiply_clear);
-  // A clear integer minus the operand: c - a = ~a + (c + 1).
+  // Computes a clear integer c minus the operand a: c - a = ~a + (c + 1).
   Entry from = unary(false, nullptr);
   from.make = [](Family& f, const Operation& o, const Numbers& x) {
     return Numbers{f.add_clear(f.bit_not(x[0]), static_cast<std::uint64_t>(o.arguments[0]) + 1)};

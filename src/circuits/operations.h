@@ -7,10 +7,10 @@ namespace heliograph::circuits {
 
 /// Returns the types of the results, in order. Throws DtypeError or ParameterError, which names the problem.
 std::vector<Type> result_types(const tfhe::Operation& operation, const std::vector<Type>& operands);
-/// Builds a circuit. Inputs are the parts of the operands in order, outputs the parts of the results in order. `goal` must
-/// not be automatic. `same[i]`: the first operand with the same ciphertexts as operand i, or i itself. Operands equal to an
-/// earlier one have no separate inputs, so that norms of their sums are correct. Empty: all operands differ. Throws
-/// ParameterError for a variant that the operation does not have.
+/// Builds a circuit. The circuit's inputs are the parts of the operands in order; its outputs are the parts of the results
+/// in order. `goal` must not be automatic. `same[i]`: the first operand with the same ciphertexts as operand i, or i itself.
+/// An operand equal to an earlier one has no separate inputs, so that norms of sums are correct. If the list is empty, all
+/// operands differ. Throws ParameterError for a variant that the operation does not have.
 tfhe::Circuit build(const Encoding& encoding, const tfhe::Operation& operation, const std::vector<Type>& operands, Goal goal,
                     const std::vector<std::size_t>& same = {});
 /// Returns the names of an operation's algorithms for these operands.

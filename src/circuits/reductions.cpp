@@ -26,7 +26,7 @@ Shape with_axis(Shape shape, std::size_t axis) {
   return shape;
 }
 
-/// Returns entries start, start + 1, ... of an axis, and keeps the axis.
+/// Returns the entries of an axis from `start` on, and keeps the axis.
 Ciphertext piece(const Ciphertext& a, std::size_t axis, std::size_t start, std::size_t count) {
   return slice(a, axis, start, 1, count);
 }
@@ -129,7 +129,7 @@ Ciphertext sum(const EvaluationKeys& keys, const Ciphertext& a, std::size_t axis
     }
     return sums.size() == 1 ? sums[0] : concatenate(sums, axis);
   };
-  // The first round does nearly all of the work.
+  // The first round does nearly all of the work, so progress counts most of it.
   ProgressSteps steps(1);
   double remaining = 1;
   do {

@@ -5,8 +5,8 @@
 //
 // Common rules. `primes` lists the prime of each limb of every operand, unless the kernel's comment differs. Operands have
 // the ring's word and n. Batch axes may be reversed (negative strides); batch axes of inputs may broadcast (stride 0). In
-// element-wise kernels and transforms, `out` may be an input of the same shape. Otherwise `out` must not overlap an input. A
-// call's execution never blocks, synchronises or uploads.
+// element-wise kernels and transforms, `out` may be the same view as an input of the same shape. In other kernels `out` must
+// not overlap an input. A call's execution never blocks, synchronises or uploads.
 //
 // Kernels that process each coefficient (or value) independently also accept slices: n of all operands may be the same
 // multiple of 64 below the ring's degree. Each limb then starts at a multiple of 64 bytes. These kernels are Add, Sub, Neg,
@@ -14,7 +14,7 @@
 // Product, Copy, Gather and Zero. Only these kernels accept a ring of rows (math::Ring::rows), which has no transform.
 //
 // The type of an operand is its access: In is read, Out is written, InOut is both. `fields` lists all fields except scratch.
-// So generic code copies, compares, saves and counts calls without a list of kernels.
+// Generic code uses this list to copy, compare, save and count calls without a list of kernels.
 #pragma once
 
 #include <array>
@@ -117,7 +117,7 @@ struct Neg {
 
 /// out = a * b. If `a` or `b` has one component, this component multiplies all components of the other. A limb of `b` may
 /// have n' words instead of n, where n / n' is a power of two: word i of `a` is multiplied by word i * n' / n of `b`. The
-/// values of a polynomial in X^(n / n') form such runs of equal words.
+/// values of a polynomial in X^(n / n') form runs of n / n' equal words.
 struct Mul {
   static constexpr const char* name = "mul";
   RingHandle ring;
@@ -329,7 +329,7 @@ struct LimbSums {
 ///   out[item][j] = sum over i of (byte i of component j - 128) * words[item][i]   modulo 2^32
 /// `bytes`: 32-bit words, lowest byte first, no batch, one component for each result, n a multiple of 64. A byte minus 128
 /// is a number from -128 to 127. `words`: 32-bit words, one component, 4 n words. `out`: the same batch, one component, one
-/// word for each component of `bytes`. All have one limb. `scratch`: the words in the backend's layout.
+/// word for each component of `bytes`. All operands have one limb. `scratch`: the words in the backend's layout.
 struct ByteProduct {
   static constexpr const char* name = "byte_product";
   In bytes, words;
@@ -357,9 +357,9 @@ struct Decompose {
 /// Multiplies digits by a key and divides; the result has 2 components in `domain`. `add` is absent, or has 1 or 2
 /// components over the chain.
 /// Coefficient domain: out = mod down of the inner product of `digits` with `key`, plus `add`, over the chain.
-/// NTT domain: out = (the inner product plus plan.weight times `add`) divided by plan.down, over plan.down.out. If `turn` is
-/// given, it first permutes the digits and `add`: the call is then a rotation. `turn` is an automorphism of the NTT domain
-/// without signs.
+/// NTT domain: out = (the inner product plus plan.weight times `add`) divided by plan.down, over the primes plan.down.out.
+/// If `turn` is given, it first permutes the digits and `add`: the call is then a rotation. `turn` is an automorphism of the
+/// NTT domain without signs.
 struct ApplyKey {
   static constexpr const char* name = "apply_key";
   static constexpr bool composite = true;
@@ -445,13 +445,13 @@ struct Divide {
 
 /// The sum of plaintexts times rotations of ciphertexts x = (x_0, x_1), NTT domain. Baby and giant steps have sums modulo Q
 /// P (double hoisting: Bossuat et al., ePrint 2020/1203); see LinearPlan. D(x) decomposes x into digits. D, weight and
-/// division are as in plan->key_switch. Only w_g and the division at the end are rounded.
+/// division are those of plan->key_switch. Rounding occurs only in w_g and in the division at the end.
 ///   u_b = turn_b(D(x_1)) * key_b + weight (turn_b(x_0), 0);   weight x for the identity baby step
 ///   a_g = sum over the terms (g, b) of plaintext * u_b;       w_g = round(a_g,1 / P)
 ///   out = sum over g of turn_g(D(w_g)) * key_g + (turn_g(a_g,0), 0), divided;   a_g for the identity giant step
-/// `keys`: those of the baby steps, then those of the giant steps; identity steps have none. `plaintexts`: one component for
-/// each term, over the extended primes, for every item. Limbs of a plaintext have n words, or n' as `b` of Mul: a matrix
-/// that repeats along the slots, as in bootstrapping, is stored once.
+/// `keys`: the keys of the baby steps, then the keys of the giant steps; identity steps have no keys. `plaintexts`: one
+/// component for each term, over the extended primes, for every item. A limb of a plaintext has n words, or n' words as in
+/// operand `b` of Mul. So a matrix that repeats along the slots, as in bootstrapping, is stored once.
 struct LinearSum {
   static constexpr const char* name = "linear_sum";
   static constexpr bool composite = true;

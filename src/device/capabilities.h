@@ -110,7 +110,7 @@ class Endpoint {
 class Measurement {
  public:
   virtual ~Measurement() = default;
-  /// Modular products per second of one thread (or of the whole device) with operands in registers, measured by this call. 0
+  /// Modular products per second of one thread (or of the whole device) with operands in registers, measured by this call; 0
   /// if unknown.
   virtual double product_ceiling() { return 0; }
   /// Like product_ceiling, for products that are summed before one reduction.

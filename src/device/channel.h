@@ -30,7 +30,7 @@ class Channel {
   virtual void exchange(Queue&, std::span<const Part> sends, std::span<const Part> receives) = 0;
   /// Throws DeviceError if an enqueued transfer failed, or began and exceeded its time limit.
   virtual void check() = 0;
-  /// Aborts all enqueued transfers; the channel cannot be used afterwards.
+  /// Aborts all enqueued transfers; afterwards the channel cannot be used.
   virtual void abort() noexcept = 0;
 };
 

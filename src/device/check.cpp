@@ -99,8 +99,8 @@ View unrolled(View v, std::size_t n) {
   return v;
 }
 
-/// Checks the factors of a product. A factor may have one component, which then multiplies every component of the other.
-/// Limbs of `b` may have one word for each run of words.
+/// Checks the factors of a product. A factor may have one component, which then multiplies every component of the other
+/// factor. Limbs of `b` may have one word for each run of words.
 void check_factors(const RingHandle& ring, const PrimeList& primes, const View& a, const View& b, const View& out) {
   const View whole = unrolled(b, out.n);
   for (const View* v : std::initializer_list<const View*>{&a, &whole, &out})

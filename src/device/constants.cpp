@@ -23,7 +23,7 @@ void LimbSumList::check() const {
 math::u64 Permutation::galois_of_values() const {
   const std::size_t n = source.size();
   if (n < 2 || !std::has_single_bit(n) || std::find(negate.begin(), negate.end(), true) != negate.end()) return 0;
-  // Position 0 holds the value at psi; the automorphism takes it from the value at psi^g.
+  // Position 0 holds the value at the root psi; the automorphism X -> X^g takes it from the value at psi^g.
   const math::u64 g = 2 * math::reverse_bits(source[0], math::bit_length(n) - 1) + 1;
   return math::automorphism_table(n, g) == source ? g : 0;
 }

@@ -34,7 +34,7 @@ struct Permutation {
   /// Throws ShapeError if the sizes differ or a source is out of range.
   void check() const;
   /// Return g if the permutation is the automorphism X -> X^g, applied to values in the NTT's order or to coefficients;
-  /// otherwise 0.
+  /// otherwise return 0.
   math::u64 galois_of_values() const;
   math::u64 galois_of_coefficients() const;
 };

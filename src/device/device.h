@@ -138,13 +138,13 @@ class Device {
   Endpoint* endpoint() { return capabilities().endpoint; }
   /// Throws DeviceError if the device has no TFHE kernels.
   TfheKernels& tfhe();
-  /// Default: true for the device itself, and between any two devices in host memory.
+  /// By default, returns true for the device itself, and for any two devices in host memory.
   bool reaches(const Device& other);
-  /// Default: null.
+  /// By default, returns null.
   std::shared_ptr<Meeting> make_meeting(std::span<Device* const> members, std::span<Queue* const> queues);
-  /// Default: zero.
+  /// By default, returns zero.
   Traffic traffic();
-  /// Default: 0, unknown.
+  /// By default, returns 0, which means unknown.
   double product_ceiling();
   double sum_ceiling();
   /// Rates of the device, measured at the first call in a fraction of a second.
@@ -170,7 +170,7 @@ class Device {
 
 /// Makes a device. `options`: the text after the kind's name and a colon; empty if there is none.
 using DeviceFactory = std::function<std::unique_ptr<Device>(const std::string& options)>;
-/// Adds a kind of device for open_device. Throws ParameterError for a known name, and for a name that is not a word.
+/// Adds a kind of device for open_device. Throws ParameterError if the name is already known or is not a word.
 void register_device(const std::string& kind, DeviceFactory factory);
 /// Opens a device of a registered kind, "KIND" or "KIND:OPTIONS": "cpu", "cpu:scalar", "cpu:avx2", "cpu:avx512", "cuda" (the
 /// first GPU), "cuda:1", "rtl", "rtl:butterflies=8,clock=200" (backend/rtl/rtl.h), "ref", "null". Throws ParameterError;

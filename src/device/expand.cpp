@@ -150,7 +150,7 @@ std::vector<Call> expansion(const Divide& c) {
     calls.push_back(Convert{plan.rest, last, std::nullopt, rest});
     calls.push_back(ForwardNtt{plan.ring, plan.out, rest, rest});
   }
-  std::size_t next = 0;  // next limb of the result; kept runs skip added limbs
+  std::size_t next = 0;  // next limb of the result; kept runs of limbs skip added limbs
   const auto fill_to = [&](std::size_t end) {
     if (end > next) calls.push_back(Copy{rest.with_limbs(next, end - next), c.out.with_limbs(next, end - next)});
   };
@@ -219,7 +219,7 @@ LinearRoom linear_room(const LinearPlan& plan, std::size_t items, const Room& ro
   return r;
 }
 
-/// Returns the calls of a linear sum, in order. Each uses `scratch`.
+/// Returns the calls of a linear sum, in order; all of them use `scratch`.
 std::vector<Call> linear_sum(const LinearSum& c, const LinearRoom& room, const Workspace& scratch) {
   const LinearPlan& plan = *c.plan;
   const KeySwitchPlan& k = *plan.key_switch;

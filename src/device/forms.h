@@ -28,8 +28,8 @@ class FormOf : public Form {
   const C& constant_;
 };
 
-/// A device's index in the table of forms of every constant, reserved while the device is open. Indices are reused; ids are
-/// not.
+/// A device's index in the table of forms of every constant, reserved while the device is open. Indices are reused for later
+/// devices; ids are never reused.
 class Slot {
  public:
   Slot();
@@ -63,7 +63,7 @@ class Forms {
     const Kept* const kept = block->places[place].load(std::memory_order_acquire);
     return kept && kept->owner == slot.id() ? kept->form.get() : nullptr;
   }
-  /// Stores a form. If two threads store one for the same device, the first is kept.
+  /// Stores a form. If two threads store a form for the same device, the first form is kept.
   void keep(const Slot& slot, std::unique_ptr<const Form> form) const;
 
  private:

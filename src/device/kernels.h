@@ -49,7 +49,7 @@ class Kernels {
   std::shared_ptr<const ProductConstant> prepare(GatheredProduct product);
   std::shared_ptr<const LimbSumConstant> prepare(LimbSumList sums);
 
-  /// Returns whether the backend allocates the scratch of composites itself. Calls then have the whole batch and no
+  /// Returns whether the backend itself allocates the scratch of composites. If so, calls have the whole batch and no
   /// workspace.
   virtual bool brings_scratch() const { return false; }
   /// Returns the preferred number of items of a composite call, each with `bytes_an_item` bytes of scratch. This number
@@ -85,7 +85,8 @@ class TfheKernels {
   explicit TfheKernels(const Slot& slot) : slot_(slot) {}
   virtual ~TfheKernels() = default;
 
-  // Make prepared keys. The words of a key have the layout of its shape; the caller may free them after the call.
+  // Make keys that are prepared for the device. The words of a key have the layout of its shape; the caller may free them
+  // after the call.
   std::shared_ptr<const BootstrapKey> prepare(const BootstrapShape&, std::span<const u64> key);
   std::shared_ptr<const LweSwitchKey> prepare(const KeySwitchShape&, std::span<const u32> key);
   std::shared_ptr<const LayerConstant> prepare(GateLayer layer);

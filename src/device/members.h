@@ -21,9 +21,9 @@ class Moves {
   virtual ~Moves() = default;
   /// Marks the end of all work that was enqueued for a member so far; returns the number of the mark.
   virtual std::size_t mark(std::size_t member) = 0;
-  /// Returns a view's words in memory of an executor. Returns `view` itself if the executor holds all of its memory.
-  /// Otherwise returns a copy: of the view alone if `dense`, else of all memory of the view. `made`: the mark on the holding
-  /// member after which the words are valid.
+  /// Returns a view's words in memory of an executor. Returns `view` itself if the executor holds all words of the view.
+  /// Otherwise returns a copy of the view alone if `dense`, else a copy of all memory of the view. `made`: the mark on the
+  /// holding member after which the words are valid.
   virtual View bring(const View& view, bool dense, std::size_t executor, std::optional<std::size_t> made) = 0;
 };
 
@@ -72,7 +72,8 @@ class Members {
   virtual std::byte* address(const View& view, std::size_t member) = 0;
   /// Returns the member's copy of a key's memory, which may be evicted if memory is short. `key` may be on any member.
   virtual Buffer key(const Buffer& key, std::size_t member) = 0;
-  /// Makes words at `from`, which the member's session allocated, accessible as memory of this device; `shape` is dense.
+  /// Makes words at `from`, which the member's session allocated, accessible as memory of this device; `shape` must be
+  /// dense.
   virtual Buffer adopt(const View& from, const View& shape, std::size_t member) = 0;
 };
 

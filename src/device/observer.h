@@ -10,8 +10,9 @@ namespace heliograph::device {
 
 class Session;
 
-/// The secrecy of a buffer. `open`: the buffer is not wiped. `passing`: it is wiped, in the queue's order, before it returns
-/// to the pool. `lasting`, for keys: also wiped, and in host memory its pages are excluded from core dumps (base/secret.h).
+/// The secrecy of a buffer. `open`: the buffer is not wiped. `passing`: the buffer is wiped, in the queue's order, before it
+/// returns to the pool. `lasting`, for keys: the buffer is also wiped, and in host memory its pages are excluded from core
+/// dumps (base/secret.h).
 enum class Secrecy : unsigned char { open, passing, lasting };
 
 class Observer {
@@ -21,8 +22,8 @@ class Observer {
   /// Called before a session enqueues a call. If this function throws, the call is not enqueued. If this function returns
   /// false, the call is skipped and its outputs are marked blank: no executed call may read them.
   virtual bool enqueues(const Session& session, const Call& call) = 0;
-  /// Called before the host writes or reads a view. If the function throws, the host does neither. `from` is nullopt if only
-  /// some processes have the bytes.
+  /// Called before the host writes or reads a view. If the function throws, the host neither writes nor reads the view.
+  /// `from` is nullopt if only some processes have the bytes.
   virtual void uploads(const View& to, std::optional<std::span<const std::byte>> from) = 0;
   virtual void downloads(const View& from) = 0;
 };

@@ -58,7 +58,7 @@ struct KeySwitchPlan : Constant {
   std::shared_ptr<const ConversionConstant> mod_down;  // division by P; null if P is empty
 
   // For the NTT domain: `add` is multiplied by `weight`, which has a constant for each limb of the chain, before it is added
-  // to the sum. `down` divides the sum by P, or by P and the last primes of the chain together.
+  // to the sum. `down` divides the sum by P, or by the product of P and the last primes of the chain.
   LimbConstants weight{};
   DividePlan down;
 };
@@ -95,7 +95,7 @@ struct MultiplyPlan : Constant {
   std::shared_ptr<const ConversionConstant> lower;  // conversion from R to Q, centred
 };
 
-// Throw ShapeError if a plan's lists contradict each other or its conversions have other primes.
+// Throw ShapeError if a plan's lists contradict each other or its conversions have other primes than its lists.
 void check(const DividePlan&);
 void check(const KeySwitchPlan&);
 void check(const LinearPlan&);

@@ -16,7 +16,7 @@ namespace heliograph::device {
 class Resident {
  public:
   virtual ~Resident() = default;
-  /// Returns the device bytes that evict() would free now; 0 if a user holds them.
+  /// Returns the device bytes that evict() would free now; 0 if a user holds the resident.
   virtual std::size_t evictable_bytes() = 0;
   /// Frees the device memory, after saving data that cannot be recomputed to the host. Returns the bytes freed.
   virtual std::size_t evict() = 0;

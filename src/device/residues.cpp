@@ -143,7 +143,7 @@ List residues(const GiantSteps& c) {
 
 List residues(const ScaledTensor& c) { return List(3, {moduli_of(c.plan->ring, c.plan->chain)}); }
 
-// LWE ciphertexts may have any words. A call writes its layer's rows of `narrow`, but not their padding.
+// LWE ciphertexts may have any words. A call writes its layer's rows of `narrow`, but not the padding of these rows.
 
 List residues(const Combine&) { return {{{Residues::kAny}}}; }
 List residues(const LweKeySwitch&) { return {{{Residues::kAny}}, {{Residues::kAny}, false}}; }

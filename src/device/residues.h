@@ -8,9 +8,10 @@ namespace heliograph::device {
 /// Bounds of the words of one operand of a call, for each limb.
 struct Residues {
   static constexpr u64 kAny = ~u64{0};  // bound for limbs that may have any word
-  /// Exclusive bound of each limb: the call requires, or writes, words below it. 0: the call does not access the limb.
+  /// Exclusive bound of each limb: the call requires, or writes, words below it. A bound of 0 means that the call does not
+  /// access the limb.
   std::vector<u64> below;
-  /// Whether the call writes every word of these limbs, in all components of all items.
+  /// Whether the call writes every word of the limbs that it accesses, in all components of all items.
   bool covers = true;
   /// Whether the operand is the output of a copy: its bounds are those of the operand before it, and `below` is empty.
   bool copied = false;

@@ -49,7 +49,7 @@ class Session {
   void enqueue_in(Call call, const Workspace& scratch) const;
   /// Returns whether the session divides batches. A device that divides batches itself must receive them whole.
   bool cuts_batches() const { return !kernels().brings_scratch(); }
-  /// Returns how many of `items` items to process together if each needs this many bytes of intermediate memory.
+  /// Returns how many of `items` items to process at once if each needs this many bytes of intermediate memory.
   std::size_t items_at_once(std::size_t bytes, std::size_t items) const;
   /// Allocates device memory. If memory is short, evicts residents of any parameter set, the least recently used first.
   /// Throws OutOfMemoryError if evicting all of them does not suffice.
@@ -99,9 +99,9 @@ class Session {
   void enqueue_observed(Call& call, bool reports) const;
   /// Number of items of a call to process at once; 0 if the call needs no scratch on this device.
   std::size_t items_at_once(const Call& call) const;
-  /// Enqueues a call in chunks of `at_once` items with this scratch; without scratch enqueues the whole call.
+  /// Enqueues a call in chunks of `at_once` items with this scratch; if the scratch is empty, enqueues the whole call.
   void enqueue_cut(Call call, const Workspace& scratch, std::size_t at_once, bool reports) const;
-  /// Evicts at least `missing` bytes if evictions can make `bytes` free. Returns false if another attempt to allocate is
+  /// Evicts at least `missing` bytes if evictions can free `bytes` in total. Returns false if another attempt to allocate is
   /// useless.
   bool make_room(std::size_t bytes, std::size_t missing, u64 seen) const;
 

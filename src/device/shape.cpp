@@ -135,7 +135,7 @@ std::optional<View> reshape_view(const View& view, const Shape& target) {
   }
   // The axes of both shapes are divided into groups of adjacent axes such that corresponding groups have the same number of
   // items. In the view the items of a group must have a constant stride; the strides of the result's axes are multiples of
-  // it. Without items, strides do not matter.
+  // it. If there are no items, strides do not matter.
   for (int from = 0, to = 0; view.items() > 0 && from < axes;) {
     const int first = from, place = to;
     std::size_t have = view.shape[axis[from++]], want = target[to++];

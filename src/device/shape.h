@@ -11,9 +11,9 @@ namespace heliograph::device {
 
 using Shape = std::vector<std::size_t>;
 
-/// Returns the number of elements. Throws ShapeError if it exceeds kMaxViewBytes.
+/// Returns the number of elements. Throws ShapeError if the number exceeds kMaxViewBytes.
 std::size_t element_count(const Shape& shape);
-/// Broadcasts by NumPy's rule. Throws ShapeError with both shapes in its message.
+/// Broadcasts shapes by NumPy's rule. Throws ShapeError with both shapes in its message.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 /// Returns the shape of tensors concatenated along an axis. Throws ShapeError if the shapes do not fit together.
 Shape concatenate_shapes(const std::vector<Shape>& parts, std::size_t axis);

@@ -2,10 +2,11 @@
 // bootstrap (device/call.h). Combine and LweKeySwitch are exact and equal on every backend. Bootstrap uses a floating-point
 // FFT and has a tolerance: lwe/noise.h predicts its noise, and tests check the prediction.
 //
-// Layout. An LWE ciphertext of dimension d is the words a_0 .. a_(d-1), b, padded to a multiple of 64 words (lwe_words); b =
-// sum a_i s_i + m + e. Users have wide ciphertexts (dimension k*N, 64-bit words). Narrow ciphertexts (dimension n, 32-bit
-// words, modulo 2^32) exist only between key switch and bootstrap. A GLWE ciphertext is polynomials A_0 .. A_(k-1), B with B
-// = sum A_r S_r + M + E modulo X^N + 1. The wide key is the coefficients of S_0, then S_1, and so on.
+// Layout. An LWE ciphertext of dimension d has the mask words a_0 to a_(d-1) and the body b = sum a_i s_i + m + e, padded to
+// a multiple of 64 words (lwe_words). Users have wide ciphertexts (dimension k*N, 64-bit words). Narrow ciphertexts
+// (dimension n, 32-bit words, modulo 2^32) exist only between key switch and bootstrap. A GLWE ciphertext has the mask
+// polynomials A_0 to A_(k-1) and the body B = sum A_r S_r + M + E modulo X^N + 1. The wide key is the coefficients of S_0,
+// then S_1, and so on.
 #pragma once
 
 #include <memory>

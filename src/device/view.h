@@ -19,12 +19,12 @@ using math::Word;
 
 inline constexpr int kMaxAxes = 6;
 inline constexpr std::size_t kMaxLimbs = 128;
-/// Maximum bytes of a view. The limit exceeds any real memory; offsets and sizes computed from a view below it do not
-/// overflow.
+/// Maximum bytes of a view. The limit exceeds any real memory, and offsets and sizes computed from a view below the limit do
+/// not overflow.
 inline constexpr std::size_t kMaxViewBytes = std::size_t{1} << 52;
 
-/// Returns `each` times the lengths of all axes except those of length zero, which an operation may drop. Throws ShapeError
-/// above kMaxViewBytes.
+/// Returns `each` times the lengths of all axes except axes of length zero, which an operation may drop. Throws ShapeError
+/// if the product exceeds kMaxViewBytes.
 std::size_t bounded_product(std::size_t each, std::span<const std::size_t> axes);
 
 /// The primes of an operand's limbs, in order, as indices into the ring's primes.
@@ -79,7 +79,7 @@ class Memory {
   bool blank() const { return blank_; }
   void leave_blank() { blank_ = true; }
   /// Shape of the dense tensor for which the memory was allocated; n is 0 if it is unknown. Devices of several parts
-  /// distribute the memory by it.
+  /// distribute the memory by this shape.
   struct Geometry {
     Word word = Word::w64;
     std::size_t components = 0, limbs = 0, n = 0;

@@ -69,8 +69,8 @@ void check_writable(const Container& container) {
   }
 }
 
-/// Reads the header's entry of one array. `offset` is the offset that this array must have; the function sets it to the next
-/// array's.
+/// Reads the header's entry of one array. `offset` is the offset that this array must have; the function advances it to the
+/// next array's offset.
 Array read_entry(const Json& entry, std::size_t& offset, std::size_t end) {
   entry.require_only({"name", "dtype", "shape", "offset", "bytes"}, "arrays");
   Array array;
@@ -279,7 +279,8 @@ class Hashing {
     hash_.update(first);
   }
   std::size_t here() const { return here_; }
-  /// Reads the bytes up to position `to` and calls `see` with pieces of them. Stores the bytes in `into` unless it is null.
+  /// Reads the bytes up to position `to` and calls `see` with one piece of these bytes after another. Stores the bytes in
+  /// `into` unless it is null.
   template <class See>
   void pass(std::size_t to, std::byte* into, See see) {
     while (here_ < to) {

@@ -133,8 +133,8 @@ void write(const Container& container, const Sink& sink);
 
 /// Reads and checks the whole container, including its digest. If `copy` is false, the arrays refer to `bytes`, which must
 /// outlive them unchanged. If `copy` is true, or `bytes` is not aligned to 8, each array gets aligned memory of its own.
-/// Throws FormatError for other files; VersionError for unsupported versions; LimitError, before memory is allocated, if
-/// header and digest are more than `most_bytes` apart; DamagedFileError for damage; OutOfMemoryError. If `arrived` is given,
+/// Throws FormatError for other files, VersionError for unsupported versions, and DamagedFileError for damage. Throws
+/// LimitError, before memory is allocated, if header and digest are more than `most_bytes` apart. If `arrived` is given,
 /// arrived(n) must return once the first n bytes are in memory; no byte is read before that.
 Container from_bytes(std::span<const std::byte> bytes, bool copy = true, std::size_t most_bytes = kAnyBytes,
                      const std::function<void(std::size_t)>& arrived = {});
@@ -155,7 +155,7 @@ struct Reading {
 };
 
 /// Reads and checks a file in one pass, each array into its own memory. Throws FileError, and the errors of from_bytes.
-/// Arrays that stay in the file are read at each use and compared with the digests of that pass; changed bytes throw
+/// Arrays that stay in the file are read at each use and compared with the digests from the first read; changed bytes throw
 /// DamagedFileError. The file stays open, so it may be renamed or deleted.
 Container load(const std::string& path, const Reading& how = {});
 /// Reads and checks a file of any size in small pieces. The arrays have no data. Throws as load does.

@@ -138,7 +138,8 @@ std::string random_name(const std::string& folder) {
 }
 
 /// Gives the open file at `from` (a link in /proc) the name `target`, and replaces any file of that name. No system call
-/// replaces a name by an unnamed file, so the file temporarily has the name `between`. Returns an errno.
+/// replaces an existing name by an unnamed file, so the file temporarily has the name `between`. Returns an errno; 0 on
+/// success.
 int link_over(const char* from, const char* between, const char* target) {
   if (::linkat(AT_FDCWD, from, AT_FDCWD, between, AT_SYMLINK_FOLLOW) != 0) return errno;
   if (::rename(between, target) == 0) return 0;
@@ -147,9 +148,9 @@ int link_over(const char* from, const char* between, const char* target) {
   return code;
 }
 
-/// Calls link_over in a child process that shares memory and is waited for. So no secret remains under the temporary name if
-/// this process is killed. Only the end of both processes (of the control group, or the machine) within these microseconds
-/// leaves the file.
+/// Calls link_over in a child process that shares this process's memory, and waits for the child. So no secret remains under
+/// the temporary name if this process is killed. The file remains only if both processes end within these microseconds, for
+/// example with the control group or the machine.
 int link_over_apart(const char* from, const char* between, const char* target) {
   struct Names {
     const char *from, *between, *target;
@@ -175,8 +176,8 @@ int link_over_apart(const char* from, const char* between, const char* target) {
 }
 
 /// A new file that disappears unless it gets the target's name. The new file is unnamed if the target's file system supports
-/// this (O_TMPFILE: ext4, xfs, btrfs, tmpfs). Otherwise the file has a temporary name in the target's folder, and remains if
-/// the process is killed.
+/// this (O_TMPFILE: ext4, xfs, btrfs, tmpfs). On other file systems the new file has a temporary name in the target's
+/// folder, and remains if the process is killed.
 class Temporary {
  public:
   Temporary(const std::string& path, bool secret)
@@ -220,7 +221,7 @@ class Temporary {
 
   int open_nameless(bool secret) const {
     if (::faccessat(AT_FDCWD, "/proc/self/fd", X_OK, AT_EACCESS) != 0) return -1;  // /proc is needed later to link the file
-    // If open() fails for another reason, the attempt with a temporary name reports it.
+    // If open() fails for another reason, the later attempt with a temporary name reports this reason.
     return ::open(folder_.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, mode(secret));
   }
 
@@ -262,7 +263,7 @@ void save(const std::string& path, const Container& container, bool secret) {
 }
 
 Container load(const std::string& path, const Reading& how) {
-  // The file is read, not mapped: if another process truncates or changes it, this gives an error instead of a signal or
+  // The file is read, not mapped: if another process truncates or changes it, reading gives an error instead of a signal or
   // wrong data.
   return naming(path, [&] {
     const auto input = std::make_shared<Input>(path);

@@ -82,7 +82,8 @@ void dump_number(std::string& out, Number value) {
 
 }  // namespace
 
-// Not inline: the copies and the destructor of a variant are long, and g++ 12 gives false warnings if they are inlined.
+// The function is not inline: the copies and the destructor of a variant are long, and g++ 12 gives false warnings if they
+// are inlined.
 Json::Json(const Json& other) = default;
 Json::Json(Json&& other) noexcept = default;
 Json& Json::operator=(const Json& other) = default;

@@ -96,8 +96,9 @@ class Json {
   /// requires. Throws FormatError if the text exceeds `max_text`. Throws InternalError for NaN, infinities, strings that are
   /// not UTF-8, and values that are nested too deep.
   std::string dump() const;
-  /// Parses one JSON value. Throws DamagedFileError, with the position, for any other text. Examples are excessive depth or
-  /// size, duplicate keys, invalid escapes or UTF-8, lone surrogates, numbers out of range, bytes after the value.
+  /// Parses one JSON value. Throws DamagedFileError, with the position, for any other text. Invalid texts include excessive
+  /// depth or size, duplicate keys, invalid escapes or UTF-8, lone surrogates, numbers out of range, and bytes after the
+  /// value.
   static Json parse(std::string_view text);
 
   friend bool operator==(const Json&, const Json&) = default;
@@ -107,7 +108,7 @@ class Json {
   static Json number(std::uint64_t value);
   void dump_to(std::string& out, std::size_t depth) const;
 
-  // A non-negative integer is a uint64, a negative one an int64. So equal integers are equal values.
+  // A non-negative integer is a uint64, a negative one an int64. So equal integers are equal values of this type.
   std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Array, Object> value_;
 };
 

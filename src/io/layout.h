@@ -80,7 +80,7 @@ std::string read_type(std::span<const std::byte> first);
 class Stream {
  public:
   virtual ~Stream() = default;
-  /// Returns the next room.size() bytes, stored in `room`, or where they already are in memory.
+  /// Returns the next room.size() bytes: stored in `room`, or at their address if they are in memory already.
   virtual std::span<const std::byte> next(std::span<std::byte> room) = 0;
 };
 

@@ -13,7 +13,8 @@ namespace {
 /// Returns E[d^2] of a signed digit d in [-B/2, B/2) of a uniform word: B^2 / 12 - 1 / 12, plus the squared mean (-1/2)^2.
 double digit_square(const device::Gadget& g) { return (std::exp2(2.0 * g.log_base) + 2) / 12; }
 
-/// Returns the variance of the part of a uniform word that the gadget discards: uniform between -+ 2^-(log_base * length) /
+/// Returns the variance of the part of a uniform word that the gadget discards: this part is uniform between -+ 2^-(log_base
+/// * length) /
 /// 2.
 double cut_off(const device::Gadget& g) { return std::exp2(-2.0 * g.log_base * g.length) / 12; }
 
@@ -49,8 +50,8 @@ NoiseModel::NoiseModel(const Parameters& p, double wide_weight) {
   const double word = 0x1p-64 / 12;
   key_switch = wide * p.key_switch.gadget.length * digit_square(p.key_switch.gadget) * (p.lwe_noise.variance() + word) +
                cut_off(p.key_switch.gadget) * wide_weight + word;
-  // Rounding error e_i of a mask word adds e_i (s_i - 1/2), because half the sum of the errors is subtracted from the body;
-  // the body's own rounding adds one more.
+  // A rounding error e_i of a mask word adds e_i (s_i - 1/2) to the phase, because half the sum of the errors is subtracted
+  // from the body. The rounding of the body adds one more error.
   const double step = 1 / (2 * static_cast<double>(b.degree));
   modulus_switch = (n / 4 + 1) * step * step / 12;
 }

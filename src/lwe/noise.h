@@ -29,8 +29,8 @@ double log2_tail(double variance, double distance);
 
 /// Returns log2 of the smallest secure standard deviation (as a fraction of a turn) for an LWE dimension (or k * N): 128
 /// bits of security with binary secrets and modulus 2^64. Interpolates linearly between the sets published with tfhe-rs 1.7,
-/// which its authors chose by the lattice estimator (Albrecht, Player and Scott, ePrint 2015/046). Below the smallest set it
-/// extrapolates with the steepest slope and adds a quarter of a bit; beyond the largest set it is constant. This
+/// which its authors chose by the lattice estimator (Albrecht, Player and Scott, ePrint 2015/046). For smaller dimensions it
+/// extrapolates with the steepest slope and adds a quarter of a bit; for larger dimensions it is constant. This
 /// interpolation is not an independent estimate of security.
 double log2_least_secure_deviation(std::size_t dimension);
 /// Returns the smallest dimension for which a standard deviation (log2) is secure.

@@ -168,8 +168,8 @@ void BinaryPolynomial::multiply_add(std::span<const u64> a, std::span<u64> out) 
   const std::size_t n = degree_;
   std::array<double, 2 * kMostCoefficients> words;
   const Complexes x{words.data(), words.data() + n};
-  // The real part is the low half of each word as a signed number; the imaginary part is the rest. The factor is a real
-  // polynomial, so the two products stay separate.
+  // The real part is the low half of each word as a signed number; the imaginary part is the remaining high half. The factor
+  // is a real polynomial, so the products of the real and the imaginary part stay separate.
   for (std::size_t i = 0; i < n; ++i) {
     const auto low = static_cast<std::int32_t>(a[i]);
     x.re[i] = low;
@@ -178,7 +178,7 @@ void BinaryPolynomial::multiply_add(std::span<const u64> a, std::span<u64> out) 
   multiply(n, {roots_.data(), roots_.data() + n}, {values_.data(), values_.data() + n}, x);
   const double scale = 1 / static_cast<double>(n);
   for (std::size_t i = 0; i < n; ++i) out[i] += rounded(x.re[i] * scale) + (rounded(x.im[i] * scale) << 32);
-  wipe(words.data(), 2 * n * sizeof(double));  // a product and its known factor reveal the key
+  wipe(words.data(), 2 * n * sizeof(double));  // a product and its known factor together reveal the key
 }
 
 }  // namespace heliograph::lwe

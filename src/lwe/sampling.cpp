@@ -63,7 +63,7 @@ template <class V>
   }
 }
 
-/// Computes the ChaCha20 blocks counter .. counter + 15, in this order.
+/// Computes the ChaCha20 blocks for the counters from `counter` to counter + 15, in this order. counter + 15, in this order.
 template <class V>
 [[gnu::always_inline]] inline void blocks_of(const u32* start, u32 counter, u32* out) {
   constexpr std::size_t lanes = sizeof(V) / 4;
@@ -153,7 +153,8 @@ void fill_errors(const Key256& key, const Position& at, const Noise& noise, std:
     const auto b = static_cast<unsigned>(noise.value);
     require<ParameterError>(b <= 62 && b == noise.value, "b of TUniform(b) must be an integer of at most 62");
     fill_uniform(key, at, out);
-    // b + 2 random bits, halved and rounded up: each of the two ends comes from one number, every other value from two.
+    // b + 2 random bits, halved and rounded up: each of the two end values comes from one number, every other value from two
+    // numbers.
     for (u64& x : out) x = (((x >> (62 - b)) + 1) >> 1) - (u64{1} << b);
     return;
   }

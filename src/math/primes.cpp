@@ -85,7 +85,7 @@ u64 smallest_primitive_root(u64 order, u64 q) {
     const u64 candidate = pow_mod(base, (q - 1) / order, q);
     if (pow_mod(candidate, order / 2, q) == q - 1) root = candidate;
   }
-  // Every primitive root is an odd power of any other one.
+  // Every primitive root of this order is an odd power of any other primitive root of this order.
   const u64 square = mul_mod(root, root, q);
   u64 best = root;
   for (u64 i = 0, power = root; i < order / 2; ++i, power = mul_mod(power, square, q)) best = std::min(best, power);

@@ -18,7 +18,7 @@ using PrimeIndex = std::uint16_t;
 /// The order of the words of a stored polynomial.
 /// `coefficient`: position i is the coefficient of X^i.
 /// `ntt`: position i is the value at psi^(2 rev(i) + 1), where rev reverses log2 N bits and psi is the numerically smallest
-/// primitive 2N-th root of unity modulo the prime. Words are canonical residues in both.
+/// primitive 2N-th root of unity modulo the prime. Words are canonical residues in both orders.
 enum class Domain : unsigned char { coefficient = 0, ntt = 1 };
 
 class Ring {

@@ -32,8 +32,8 @@ inline u64 uniform_from(u64 low, u64 high, u64 q) { return static_cast<u64>(((u1
 inline int ternary_from(u64 draw) { return static_cast<int>((u128{draw} * 3) >> 64) - 1; }
 
 inline constexpr double kSigma = 3.19;
-/// kGaussianTable[k] = round(2^63 * P(|X| <= k)) for the discrete Gaussian of deviation 3.19. Values beyond the table have
-/// probability below 2^-63.
+/// kGaussianTable[k] = round(2^63 * P(|X| <= k)) for the discrete Gaussian X of standard deviation 3.19. Values beyond the
+/// table have probability below 2^-63.
 inline constexpr std::array<u64, 29> kGaussianTable = {
     0x1001f9a1b2ca9468ULL, 0x2e7cf3ef07836cb6ULL, 0x48ca7e85d834a57aULL, 0x5d5d51778f760881ULL, 0x6bf35598550421b0ULL,
     0x7552dc90807bbed6ULL, 0x7ac8820561a4c975ULL, 0x7daa6596524b7ffdULL, 0x7f0b8114bba4ecb9ULL, 0x7fa4a9fc5ea574e9ULL,
@@ -43,7 +43,7 @@ inline constexpr std::array<u64, 29> kGaussianTable = {
     0x7fffffffffffdb75ULL, 0x7ffffffffffffd51ULL, 0x7fffffffffffffd2ULL, 0x7ffffffffffffffdULL,
 };
 /// Returns a Gaussian number from 64 bits. The lowest bit is the sign; the magnitude is the number of table entries <= draw
-/// >> 1. Always reads every entry.
+/// >> 1. The function always reads every table entry.
 inline int gaussian_from(u64 draw) {
   const u64 position = draw >> 1;
   int magnitude = 0;

@@ -59,9 +59,9 @@ Placement State::choose(const View& shape) const {
   if (assigned) return home;
   const double one = c.alone(Work::key_switch, shape.limbs, shape.n);
   if (items < size() && shape.limbs > 1) {
-    // A tensor that is too large for one member is always distributed by limbs. Otherwise only a single item is
-    // distributed by limbs. Several items are distributed by items: members then compute complete items at the same
-    // time, whereas limbs are computed one item after another.
+    // A tensor that is too large for one member is always distributed by limbs; of the other tensors, only single items are.
+    // Several items are distributed by items: the members then compute complete items at the same time. A distribution by
+    // limbs computes one item after another.
     const std::size_t item = shape.components * shape.limbs * shape.n * shape.word_size();
     if (item > large_ || (items == 1 && c.limbs_pay(shape.limbs, shape.n))) return {Layout::limb};
   }

@@ -116,7 +116,7 @@ void MeshKernels::decompose_over_limbs(Queue& q, const KeySwitchPlan& plan, cons
       }
       if (!targets.empty()) raise.conversion = on(digit.raise, part.member, targets);
       raises.push_back(std::move(raise));
-      // For the digit's own primes, the limbs of a digit are the polynomial's limbs.
+      // For the primes of a digit itself, the limbs of the raised digit are the polynomial's limbs.
       Block source{.member = part.member,
                    .first = 0,
                    .count = part.count,

@@ -34,13 +34,13 @@ constexpr double kBusy = 0.5;
 /// h200x2-levelled.jsonl, h200x4-flags.jsonl). Predictions were within a quarter of measurements.
 struct Needs {
   double transforms;  // time on one member with fused kernels, in units of one transform
-  double gathered;    // over limbs: limbs that every member reads from others
-  double transposed;  // over limbs: limbs that move to the coefficient layout or back
+  double gathered;    // for a distribution over limbs: limbs that every member reads from others
+  double transposed;  // for a distribution over limbs: limbs that move to the coefficient layout or back
   double exchanges, steps;
 };
 constexpr Needs needs_of(Work work) {
-  // A BFV product moves 17 chains to the coefficient layout and back, in four conversions by transposition. A key switch
-  // gathers one and a half chains.
+  // A BFV product moves 17 times the chain's limbs to the coefficient layout and back, in four conversions by transposition.
+  // A key switch gathers one and a half times the chain's limbs.
   return work == Work::multiply ? Needs{50, 1.5, 17, 9, 14} : Needs{16, 1.5, 0, 3, 8};
 }
 /// Factor by which kernels over limbs take longer, because they are not fused.
@@ -53,10 +53,10 @@ constexpr double kMargin = 4.0 / 3;
 constexpr double kCoresBesideGpu = 1.0 / 3;
 /// Members below this part of the fastest member's rate get no share, because a share gains less than predictions differ.
 constexpr double kLeastRate = 0.05;
-/// Largest factor between two measurements of the same link. On busy hosts they differ by a factor of two.
+/// Largest factor between two measurements of the same link. On busy hosts such measurements differ by a factor of two.
 constexpr double kLinksDiffer = 3;
-/// Seconds of an exchange of 1 MiB per member. A slower link is limited by its bandwidth, so no longer measurement is
-/// needed.
+/// Seconds of an exchange of 1 MiB per member. A link that is slower than this is limited by its bandwidth, so it needs no
+/// longer measurement.
 constexpr double kSlowExchange = 5e-3;
 
 double seconds(Clock::time_point from) { return std::chrono::duration<double>(Clock::now() - from).count(); }
@@ -66,8 +66,8 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-/// Returns the least time of several runs of `work` on a member's thread, because disturbances only add time. The time
-/// includes the member's slowdown.
+/// Returns the least time of several runs of `work` on a member's thread, because disturbances only add time. The measured
+/// time includes the slowdown that tests set for the member.
 template <class Work>
 double timed(Member& member, Work work) {
   double least = 1e9;
@@ -404,8 +404,8 @@ std::vector<double> cores_of(State& state) {
   return cores;
 }
 
-/// Gives members with equal descriptions the best of their rates, because other load may have disturbed the others'
-/// measurement.
+/// Gives all members with equal descriptions the best rate among them, because other load may have disturbed some
+/// measurements.
 void equalize(std::vector<double>& rates, const std::vector<std::string>& descriptions) {
   std::map<std::string, double> best;
   for (std::size_t m = 0; m < rates.size(); ++m) best[descriptions[m]] = std::max(best[descriptions[m]], rates[m]);

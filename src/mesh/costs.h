@@ -35,8 +35,8 @@ struct Costs {
 
   /// Returns the seconds of a limb's transform on the fastest member.
   double transform(std::size_t n) const;
-  /// Return the seconds of work on one ciphertext: on the fastest member alone, without launch times; over its limbs on
-  /// `members` members.
+  /// Return the seconds of work on one ciphertext: the first function for the fastest member alone, without launch times;
+  /// the second for the ciphertext's limbs on `members` members.
   double alone(Work work, std::size_t limbs, std::size_t n) const;
   double over_limbs(Work work, std::size_t limbs, std::size_t n, std::size_t members, const Links& links) const;
   /// Returns whether work on one ciphertext is faster over limbs, by more than the error of predictions.

@@ -48,7 +48,7 @@ class MeshDevice final : public Mesh,
       const device::MemoryState one = state_->memory_of(m);
       sum.total += one.total, sum.available += one.available, sum.pooled += one.pooled;
     }
-    // ranks never free cached copies, see State::allocate
+    // over ranks, cached copies are never freed, see State::allocate
     if (!state_->over_ranks()) sum.pooled += state_->cached_bytes();
     return sum;
   }
@@ -59,7 +59,7 @@ class MeshDevice final : public Mesh,
     return allocate(row, {}, state_->choose(row), queue);
   }
   Buffer allocate(const View& shape, const PrimeList& primes, Queue& queue) override {
-    // A tensor without primes, or whose length is no ring degree, has LWE ciphertexts, which cannot be split.
+    // A tensor without primes, or whose length is no ring degree, holds LWE ciphertexts, which cannot be split.
     const bool whole = shape.limbs == 1 && (primes.size() == 0 || !std::has_single_bit(shape.n));
     if (!whole) return allocate(shape, primes, state_->choose(shape), queue);
     const std::optional<std::size_t> assigned = state_->assigned_member();

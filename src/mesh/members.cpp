@@ -15,11 +15,12 @@ namespace {
 
 constexpr std::size_t kN = std::size_t{1} << 14;
 constexpr double kProducts = 14.0 / 2 * kN;  // products in a transform of 2^14 words
-/// Bytes that are read and written in the time of a transform of 2^14 words. An addition takes 0.6 of the time of a
+/// Bytes that are read and written in the time that a transform of 2^14 words takes. An addition takes 0.6 of the time of a
 /// transform (choice.cpp).
 constexpr double kBytes = 3 * 8 * kN / 0.6;
 constexpr double kLaunch = 3e-6;  // seconds of a call without work, in a sequence of calls
-/// Host seconds of a piece that a member runs as its own program. Most of them are the launch of its graph.
+/// Host seconds to start a piece of a program that a member runs as its own program. The launch of the piece's graph takes
+/// most of these seconds.
 constexpr double kPiece = 15e-6;
 
 View whole_view(const MeshMemory& memory) {
@@ -89,7 +90,7 @@ double MeshMembers::bootstrap_seconds(const device::Evaluate& call, const device
     if (mine > 0) longest = std::max(longest, on_member(m, mine * rows)), ++holders;
   }
   if (holders == size() || rows * items <= parallel[0]) return longest;
-  // Idle members compute part of the rows. Combinations move to the idle members, and results move back.
+  // Idle members compute part of the rows. The linear combinations move to the idle members, and the results move back.
   const std::vector<std::size_t> each = shares(rows * items, weights);
   double shared = 0;
   for (std::size_t m = 0; m < size(); ++m) shared = std::max(shared, on_member(m, each[m + 1] - each[m]));
@@ -122,7 +123,7 @@ device::Members::Link MeshMembers::link(std::size_t from, std::size_t to) const 
   const Costs& costs = state_.costs();
   const bool near = from < size() && to < size() && costs.inside && state_.on_one_host(from, to);
   const Links& links = near ? *costs.inside : costs.all;
-  // A member lacks only the other members' parts of memory that is on all members.
+  // If memory is on all members, each member lacks only the parts that other members hold.
   const double count = static_cast<double>(size()), lacking = from < size() && to < size() ? 1 : (count - 1) / count;
   return {links.exchange_seconds, links.bytes_a_second / std::max(lacking, 1e-3)};
 }

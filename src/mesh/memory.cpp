@@ -14,7 +14,7 @@ bool is_one_item(const View& v) {
 
 namespace {
 
-/// Returns whether two views with the same address have the same words. `one`: compares only their first items.
+/// Returns whether two views with the same address have the same words. `one`: compares only the first items of the views.
 bool same_words(const View& a, const View& b, bool one) {
   const bool inside = a.components == b.components && (a.components < 2 || a.component_stride == b.component_stride) &&
                       a.limbs == b.limbs && (a.limbs < 2 || a.limb_stride == b.limb_stride);
@@ -136,8 +136,8 @@ void MeshMemory::hold(bool held) {
   for (std::size_t m = 0; m < local_.size(); ++m) held ? state_->hold(m, bytes_on(m)) : state_->release(m, bytes_on(m));
 }
 
-/// Allocates the items on the next members that have memory, so that keys fill one member after another. Returns false
-/// if no member has enough memory, if the tensor is on all members, and over ranks.
+/// Allocates the items on the next members that have memory, so that keys fill one member after another. Returns false if no
+/// member has enough memory, if the tensor is on all members, or if the mesh has several ranks.
 bool MeshMemory::fits_elsewhere(const std::vector<Queue*>& queues) {
   const std::size_t members = local_.size();
   if (layout_ != Layout::batch || distribution_.order().empty() || distribution_.order().size() == members ||
@@ -331,7 +331,7 @@ std::vector<Run> runs_of(const Distribution& distribution, const Row& row) {
   return runs;
 }
 
-/// Returns the same runs for a distribution in consecutive shares. The time of this function does not depend on the
+/// Returns the same runs of items for a distribution in consecutive shares. The time of this function does not depend on the
 /// number of items.
 std::vector<Run> runs_of(const std::vector<std::size_t>& bounds, const Row& row) {
   std::vector<Run> runs;

@@ -1,5 +1,5 @@
 // Several devices as one. Tensors are distributed over these devices, the members, and kernels run on all of them. The
-// contract and the bits are those of one device. Code in higher layers never counts devices.
+// contract and the resulting bits are those of one device. Code in higher layers never counts devices.
 #pragma once
 
 #include <memory>
@@ -74,13 +74,14 @@ class Transport;
 std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> members, Options options = {},
                                 std::unique_ptr<Transport> transport = nullptr);
 
-/// Opens a device by name. Names of device::open_device open one device. A kind that device::found_devices numbers
-/// opens all devices of this kind. "cpu,cpu:avx2" and "3*cpu" open a mesh of these. Options may follow the members:
-/// "/batch", "/limb", "/coefficient", "/staged", "/events", "/broadcast", "/transpose", "/input", "/output",
+/// Opens a device by name. Names of device::open_device open one device. The name of a kind of devices that
+/// device::found_devices numbers opens all devices of this kind. "cpu,cpu:avx2" and "3*cpu" open a mesh of the listed
+/// devices. Options may follow the
+/// members: "/batch", "/limb", "/coefficient", "/staged", "/events", "/broadcast", "/transpose", "/input", "/output",
 /// "/weights=2:1:1", "/slowdown=1:4", "/hosts=0:0:1", "/uncalibrated", "/costs=6e6:250e9:15e-6:40e-6:8e-6", "/sockets".
 /// Throws ParameterError, DeviceError. If HELIOGRAPH_RANKS is above 1, the name lists the devices of this rank, and the
-/// result is the mesh of all ranks (docs/ranks.md). All ranks make the same calls in order; a failure on one ends the
-/// mesh on all.
+/// result is the mesh of all ranks (docs/ranks.md). All ranks make the same calls in order; a failure on one ends the mesh
+/// on all.
 std::unique_ptr<device::Device> open_device(const std::string& name);
 
 /// Returns the device of this process, opened at first use: HELIOGRAPH_DEVICE if set, else all GPUs that this build can

@@ -91,8 +91,8 @@ std::vector<std::string> share_of(const LaunchInfo& launch, const std::vector<st
   return {all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
-/// Returns the names of a list's devices. "3*cpu" is three devices. A kind that found_devices numbers is all devices of
-/// the kind, or this rank's share.
+/// Returns the names of a list's devices. "3*cpu" is three devices. The name of a kind that found_devices numbers stands for
+/// all devices of the kind, or for this rank's share of them.
 std::vector<std::string> members_of(const std::string& list, const std::optional<LaunchInfo>& launch) {
   std::vector<std::string> names;
   // A device's options may contain commas: "rtl:butterflies=8,lanes=8".

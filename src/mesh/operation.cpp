@@ -306,7 +306,7 @@ void Operation::exchange(const std::vector<Move>& moves, const Meanwhile& meanwh
     stage(staged);
     return rest();
   }
-  // Otherwise a task on each member waits for its sources, reads them, and marks them as read.
+  // If only some members take part, a task on each member waits for its sources, reads them, and marks them as read.
   std::vector<std::shared_ptr<Mark>> ready(members), done(members);
   for (std::size_t d = 0; d < members; ++d) {
     for (std::size_t s = 0; s < members; ++s) {
@@ -382,7 +382,7 @@ bool is_packed(const View& v) {
   return true;
 }
 
-/// Data between this member and another one: views on this member, in the order of the moves, which all ranks know.
+/// Data to exchange between this member and another one: views on this member, in an order that all ranks know.
 struct Parcel {
   std::size_t other;
   std::vector<View> views;

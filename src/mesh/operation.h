@@ -25,9 +25,9 @@ class Operation {
   /// Returns the parts in another layout, without views. `primes`: the primes of the view's limbs.
   std::vector<Block> parts(const View& v, const PrimeList& primes, Layout layout) const;
 
-  /// Provides the words of `v` that each part needs: its items, limbs, and words of a limb. Returns views of words that
-  /// the member holds, else of copies. `keep`: caches the copies with the memory. `any_limbs`: views without copies may
-  /// have more limbs than requested; the returned blocks list them.
+  /// Provides the words of `v` that each part needs: its items, limbs, and words of a limb. Returns views of words that the
+  /// member holds, and views of copies for all other words. `keep`: caches the copies with the memory. `any_limbs`: views
+  /// without copies may have more limbs than requested; the returned blocks list them.
   std::vector<Block> fetch(const View& v, const std::vector<Block>& parts, bool keep = false, bool any_limbs = false);
   /// Runs `fetches`, a function that calls fetch() several times, and moves the words of all these calls in one
   /// exchange.
@@ -35,7 +35,7 @@ class Operation {
   /// Allocates temporary memory, uninitialised, for each part.
   std::vector<Block> room(const std::vector<Block>& parts, std::size_t components, Word word);
   /// Provides items of `v` on each member, contiguous and cached with the memory. `wanted` has, for each member, indices
-  /// in `items`, which lists the item numbers. `meanwhile` posts work that does not need these items.
+  /// into `items`, the list of item numbers. `meanwhile` posts work that does not need these items.
   using Meanwhile = std::function<void()>;
   std::vector<View> collect(const View& v, const std::vector<std::size_t>& items,
                             const std::vector<std::vector<math::u32>>& wanted, const Meanwhile& meanwhile);

@@ -57,7 +57,8 @@ Distribution Distribution::round(std::vector<std::size_t> order, std::size_t ite
   Distribution d;
   d.order_ = std::move(order);
   d.items_ = items;
-  // A single member holds all items for any block size, so equal distributions have equal sizes.
+  // A single member holds all items for any block size, so distributions to a single member compare equal for all block
+  // sizes.
   d.block_ = d.order_.size() == 1 ? 1 : block;
   return d;
 }
@@ -158,7 +159,7 @@ Shared shared_items(const Block& a, const Block& b) {
   if (a.count == 0 || b.count == 0) return s;
   const std::size_t a_step = a.count > 1 ? a.step : 1, b_step = b.count > 1 ? b.step : 1;
   const std::size_t least = std::max(a.first, b.first), most = std::min(a.last(), b.last());
-  // Finds the first common item from `least` on. If a common item exists, it is among b_step items of `a`.
+  // Finds the first common item with an index of at least `least`. If a common item exists, it is among b_step items of `a`.
   std::size_t item = a.first + (least - a.first + a_step - 1) / a_step * a_step;
   for (std::size_t tried = 0; item <= most && (item - b.first) % b_step != 0; ++tried, item += a_step) {
     if (tried == b_step) return s;

@@ -28,8 +28,8 @@ class Distribution {
   /// The items consist of blocks of bounds.back() items. Member m holds items [bounds[m], bounds[m + 1]) of each block, for
   /// example the same rows of each picture in a batch.
   static Distribution repeated(std::vector<std::size_t> bounds, std::size_t items);
-  /// Item i is on member order[i / block % order.size()]; `order` has no duplicates. A slice of few items is then on many
-  /// members, in the order of a new tensor of this many items.
+  /// Item i is on member order[i / block % order.size()]; `order` has no duplicates. The items of a small slice are then on
+  /// many members, in the order of a new tensor of this many items.
   static Distribution round(std::vector<std::size_t> order, std::size_t items, std::size_t block = 1);
   static Distribution whole(std::size_t member, std::size_t items) { return round({member}, items); }
 
@@ -98,11 +98,11 @@ struct Block {
 
 /// Returns the `count` numbers first, first + 1, ...
 std::vector<std::size_t> range(std::size_t first, std::size_t count);
-/// Returns the parts with these limbs instead of their own.
+/// Returns these parts, with the given limbs in place of their own.
 std::vector<Block> with_limbs(std::vector<Block> parts, const std::vector<std::size_t>& limbs);
-/// Returns the parts with all of `count` items instead of their own.
+/// Returns these parts, with all of `count` items in place of their own.
 std::vector<Block> with_items(std::vector<Block> parts, std::size_t count);
-/// Returns the parts with all words of limbs of length n.
+/// Returns these parts, with all words of limbs of length n.
 std::vector<Block> with_words(std::vector<Block> parts, std::size_t n);
 
 /// The intersection of two blocks, as pairs of views of the same words.

@@ -15,7 +15,8 @@ constexpr u32 kNone = GatheredProduct::kNone;
 /// Number of cached splits of a product. Each layout of the operands has its own split.
 constexpr std::size_t kMostKnown = 8;
 
-/// Restricts a product to some positions, and to the inputs that have a number. Removes terms that read no such input.
+/// Restricts a product to some positions, and to the inputs that a list numbers. Removes the terms of inputs that the list
+/// does not number.
 GatheredProduct restricted(const GatheredProduct& g, const std::vector<u32>& positions, const std::vector<u32>& number,
                            std::size_t inputs) {
   const auto read = [&](std::size_t group, u32 position, std::size_t k) {
@@ -42,8 +43,8 @@ GatheredProduct restricted(const GatheredProduct& g, const std::vector<u32>& pos
   return r;
 }
 
-/// Returns a member's share of a product at these positions. The share reads the member's own inputs and, if `others`, those
-/// of other members.
+/// Returns a member's share of a product at these positions. The share reads the member's own inputs; if `others` is true,
+/// it instead reads the inputs of other members.
 ProductShare share_of(const GatheredProduct& g, const ProductPlace& place, std::size_t m, std::vector<u32> positions,
                       bool others) {
   ProductShare s{.positions = std::move(positions), .held = std::vector<u32>(g.inputs, kNone)};

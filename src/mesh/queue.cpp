@@ -47,8 +47,8 @@ bool MeshQueue::supports(const device::Call& call) const { return device::perfor
 void MeshQueue::perform(const device::Call& call) {
   const std::lock_guard lock(state_->mutex());
   state_->require_sound();
-  // If one member holds all operands, it executes the call. The exception is a long call of one ciphertext, which the
-  // limbs' owners may share.
+  // If one member holds all operands, it executes the call. A long call of one ciphertext is an exception, because the
+  // limbs' owners may share it.
   if (!State::is_long(call) && ring_->directly(*this, call)) return;
   state_->place_result(call, *this);
   if (!ring_->directly(*this, call)) device::perform(*this, call, *ring_, *lwe_);
@@ -139,7 +139,7 @@ void MeshQueue::wait() {
   for (std::size_t m = 0; m < queues_.size(); ++m) {
     if (waited_[m].load() >= posted[m]) continue;
     queues_[m]->wait();
-    // of two threads that wait, the one with the smaller count may finish last; the maximum keeps the larger count
+    // if two threads wait, the thread with the smaller count may finish last; the maximum keeps the larger count
     waited_[m].store(std::max(waited_[m].load(), posted[m]));
   }
   state_->require_sound();

@@ -5,7 +5,7 @@
 
 namespace heliograph::mesh {
 
-/// A point in a member's queue. Another member can wait for the mark before the host has reached it.
+/// A point in a member's queue. Another member can wait for this point before the host has reached it.
 class Mark {
  public:
   /// Sets the point. The member's thread calls this function.
@@ -52,7 +52,7 @@ class MeshQueue final : public Queue {
   void after(const device::Event& event) override;
   void uses(const Buffer& buffer) override;
   void wait() override;
-  /// Returns null if a layout is forced, and for a single member.
+  /// Returns null if a layout is forced, or if the mesh has a single member.
   device::Members* members() override;
 
   State& state() const { return *state_; }
@@ -62,8 +62,8 @@ class MeshQueue final : public Queue {
   std::vector<Queue*> queues() const;
   /// Records that work is posted to a member's queue, so that wait() waits for it. The caller must hold the mesh's mutex.
   void touch(std::size_t member) { ++posted_[member]; }
-  /// Returns the barrier of the members' devices, which works without the host; null if they have none. Made at the first
-  /// call.
+  /// Returns the barrier of the members' devices, which works without the host; null if they have none. The barrier is made
+  /// at the first call.
   const std::shared_ptr<device::Meeting>& meeting();
   /// Returns a mark after all work that is posted to a member so far.
   std::shared_ptr<Mark> mark(std::size_t member);

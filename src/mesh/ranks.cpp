@@ -65,8 +65,8 @@ constexpr Thrown kind() {
               throw E(text);
           }};
 }
-// A derived type follows its base type, because the search for an exception's type runs from the end. Unknown types
-// become InternalError.
+// A derived type follows its base type in the table, because the search for an exception's type runs from the end.
+// Exceptions of unknown types become InternalError.
 #define HELIOGRAPH_KIND(Name, Base) , kind<Name>()
 constexpr Thrown kThrown[] = {kind<FileError>() HELIOGRAPH_ERRORS(HELIOGRAPH_KIND)};
 #undef HELIOGRAPH_KIND

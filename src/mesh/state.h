@@ -36,7 +36,7 @@ struct ItemRow {
 /// Returns whether all items of a view are the same item.
 bool is_one_item(const View& v);
 
-/// A range of a member's memory. While this object exists, the member's memory remains allocated.
+/// A range of a member's memory. While this object exists, the range of the member's memory remains allocated.
 class Within final : public device::Memory {
  public:
   Within(Buffer whole, std::byte* address, std::size_t bytes) : Memory(address, bytes), whole_(std::move(whole)) {}
@@ -64,9 +64,9 @@ class MeshMemory final : public device::Memory {
   const Distribution& distribution() const { return distribution_; }
   /// Returns the member that holds all items; nullopt if several members do, or if the layout is not batch.
   std::optional<std::size_t> sole() const { return layout_ == Layout::batch ? distribution_.sole() : std::nullopt; }
-  /// Changes the distribution in the batch layout. Call it before any write. Throws OutOfMemoryError.
+  /// Changes the distribution in the batch layout. Call this function before any write. Throws OutOfMemoryError.
   void move_to(const Distribution& distribution, const std::vector<Queue*>& queues);
-  /// Changes the layout to limbs. Call it before any write.
+  /// Changes the layout to limbs. Call this function before any write.
   void move_to_limbs(const std::vector<Queue*>& queues);
   /// Returns the items of a view; nullopt if they have several strides.
   std::optional<ItemRow> row(const View& view) const;
@@ -75,7 +75,7 @@ class MeshMemory final : public device::Memory {
   /// In the batch layout: returns a view of all items that a member holds, with the components and limbs of `view`. The
   /// address is null for members of other ranks.
   View held(const View& view, std::size_t member) const;
-  /// Returns, for each member, the part of a view that it holds. With `in_rows`, each part has one axis.
+  /// Returns, for each member, the part of a view that it holds. With `in_rows`, each part has one batch axis.
   std::vector<Block> blocks(const View& view, bool in_rows) const;
   /// Returns the words on a member; null if the member holds none.
   const Buffer& local(std::size_t member) const { return local_[member].buffer; }
@@ -90,7 +90,7 @@ class MeshMemory final : public device::Memory {
     std::vector<std::size_t> items = {};  // the copy's items in order, if they differ from the items of `part`
 
     /// Returns whether the copy has the words of a view that begins `from` bytes after the start of the memory. `one`:
-    /// only those of the view's first item.
+    /// checks only the words of the view's first item.
     bool shows(const View& v, std::size_t from, bool one = false) const;
   };
   /// Returns a member's cached copy of these inputs of a view; null if there is none. `items` has the item of each input.
@@ -144,8 +144,8 @@ class State : public std::enable_shared_from_this<State> {
   const Member& member(std::size_t m) const { return members_[m]; }
   bool here(std::size_t m) const { return members_[m].worker != nullptr; }
   std::size_t rank_of(std::size_t m) const { return ranks_[m]; }
-  /// Posts a task to a member's thread. Does nothing for a member of another rank. During an operation, tasks are
-  /// collected and posted at its end. The caller must hold the mutex.
+  /// Posts a task to a member's thread. Does nothing for a member of another rank. During an operation, tasks are collected
+  /// and posted at its end. The caller must hold the mutex.
   void post(std::size_t m, Worker::Task task, bool always = false);
   /// Runs a task on this thread if the member's queue accepts any thread, its own thread is idle and no operation is open.
   /// Returns false otherwise. The caller must hold the mutex.
@@ -161,7 +161,7 @@ class State : public std::enable_shared_from_this<State> {
   void begin_operation();
   void end_operation();
   Transport& transport() const { return *transport_; }
-  /// Replaces each member's value on every rank by the value of the member's own rank.
+  /// On every rank, replaces each member's value by the value that the member's own rank has.
   template <class T>
   void share(std::vector<T>& of_members) {
     const auto all = transport_->all_gather(std::as_bytes(std::span(of_members)));

@@ -108,7 +108,8 @@ std::shared_ptr<const LayerConstant> MeshLayer::rows(std::size_t first, std::siz
 
 namespace {
 
-/// A tensor that a call processes in parts of complete items. A part is in place, or is fetched and stored again.
+/// A tensor that a call processes in parts of complete items. A part is used in place if the member holds it; otherwise it
+/// is fetched, and stored again after the call.
 class Items {
  public:
   Items(Operation& op, const View& v) : op_(op), view_(v), away_(op.home(v) != Layout::batch) {
@@ -137,7 +138,7 @@ std::vector<Block> like(const std::vector<Block>& parts, const View& v) {
 }
 
 /// Returns the blocks that a call writes for each part's items. A block is in place if the member holds it; all other blocks
-/// are also in `elsewhere`.
+/// are also listed in `elsewhere`.
 std::vector<Block> to_write(Operation& op, const View& v, const std::vector<Block>& parts, std::vector<Block>& elsewhere) {
   const std::vector<Block> have = op.parts(v);
   std::vector<Block> result;
@@ -212,8 +213,8 @@ struct Team {
   std::vector<std::size_t> members, bounds;
 };
 
-/// Assigns idle members to the parts with the most rows per member. A part gets none if its members can compute its rows
-/// in parallel.
+/// Assigns idle members to the parts with the most rows per member. A part gets no idle members if its own members can
+/// compute its rows in parallel.
 std::vector<Team> teams_for(const State& state, const std::vector<Block>& parts, std::size_t rows,
                             const std::vector<std::size_t>& parallel) {
   std::vector<Team> teams;
@@ -242,7 +243,7 @@ std::vector<Team> teams_for(const State& state, const std::vector<Block>& parts,
   return teams;
 }
 
-/// The `count` wires first, first + step, ..., which are the requested results at, at + 1, ...
+/// The `count` wires first, first + step, ..., which hold the requested results at, at + 1, ...
 struct Wires {
   std::size_t at, count, first, step;
 };

@@ -32,7 +32,8 @@ class MeshTfheKernels final : public device::TfheKernels {
  public:
   explicit MeshTfheKernels(std::shared_ptr<State> state) : TfheKernels(state->slot), state_(std::move(state)) {}
 
-  /// Returns the sum over the members of all ranks. Every rank must call it with the same shapes in the same order.
+  /// Returns the sum over the members of all ranks. Every rank must call this function with the same shapes in the same
+  /// order.
   std::size_t parallel_bootstraps(const BootstrapShape&) const override;
   /// Returns, for each member, the number of bootstraps with the call's key that fill it; 1 if the call has no key.
   std::vector<std::size_t> parallel_of(const Evaluate& call) const;

@@ -26,8 +26,8 @@ class Signal {
   std::condition_variable condition_;
 };
 
-/// A thread that runs tasks in order. After an exception, the worker stores the exception and skips later tasks. It still
-/// runs tasks posted with `always`, because other threads wait for them.
+/// A thread that runs tasks in order. After the first exception of a task, the worker stores the exception and skips later
+/// tasks. The worker still runs tasks posted with `always`, because other threads wait for them.
 class Worker {
  public:
   /// `spin`: time that an idle worker polls before it sleeps. `slowdown`: factor by which tests slow the member down; 1:

@@ -82,7 +82,7 @@ class Comparison {
     for (std::size_t i = 0; i < a_.results.size(); ++i) {
       if (!same(a_.results[i], b_.results[i])) return false;
     }
-    // Both recordings must have made the matching constants in the same order.
+    // The matching constants must have been made in the same order in both recordings.
     std::size_t last = 0;
     for (const auto& [i, j] : made_alike_) {
       if (j < last) return false;

@@ -21,8 +21,8 @@ constexpr std::size_t kMostPlaces = std::size_t{1} << 18, kMostSteps = std::size
 std::byte* at(u64 address) { return reinterpret_cast<std::byte*>(address); }
 u64 number_of(const std::byte* address) { return reinterpret_cast<u64>(address); }
 
-// One list of fields serves writing and reading: each type calls the archive with its fields. A constant or plan is
-// written at its first occurrence; later occurrences are its number.
+// One list of fields serves writing and reading: each type calls the archive with its fields. A constant or plan is written
+// at its first occurrence; a later occurrence is written as the number of the first.
 
 template <class Archive>
 void fields(Archive& a, PrimeList& list) {
@@ -250,8 +250,8 @@ class Reader {
     return value;
   }
 
-  /// Returns a ring of the program's parameters. Other rings are refused, because a few words of a file could request
-  /// tables of any size.
+  /// Returns a ring of the program's parameters. Other rings are refused, because a few words of a malicious file could
+  /// request tables of any size.
   device::RingHandle ring(u64 n, u64 word, bool transforms, const std::vector<u64>& primes) const {
     for (const ParameterSet& set : sets_) {
       for (const device::RingHandle& known : set.rings) {

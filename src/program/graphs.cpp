@@ -134,7 +134,7 @@ std::optional<std::vector<View>> Graphs::replay(const std::vector<View>& inputs,
       if (place.kind == Place::Kind::key) held[p] = keys[place.number]->at(place);
     }
     exit = open(held);
-  } catch (const OutOfMemoryError&) {  // the caller then makes single calls, which need one key at a time and may still fit
+  } catch (const OutOfMemoryError&) {  // the caller then makes single calls, which need one key at a time
     exits_.clear();
     arena_ = nullptr;
   } catch (

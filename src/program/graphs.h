@@ -12,8 +12,8 @@ namespace heliograph::program {
 /// The graphs of one program. An exit is a set of result buffers, reused when all results in it are released. An exit has
 /// a graph for each of the owners whose keys were used last. All graphs share the memory of intermediate values, because
 /// they run one after another. Under memory pressure graphs are evicted and captured again later. Tests set
-/// HELIOGRAPH_REPLAY=batched: replays then always use the batched schedule, also on devices without graphs, which execute
-/// it call by call.
+/// HELIOGRAPH_REPLAY=batched: replays then always use the batched schedule. Devices without graphs then execute the batched
+/// calls one by one.
 class Graphs final : public device::Resident {
  public:
   /// `parts` must outlive this object.

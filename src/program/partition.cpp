@@ -58,7 +58,7 @@ Partition lay_out(const TaskGraph& graph, const std::vector<u32>& order, const s
   for (const u32 t : order) {
     const TaskGraph::Task& task = graph.tasks[t];
     const std::size_t e = executor[t];
-    // A call on all members together uses every member's queue, so the other pieces end here.
+    // A call on all members together uses every member's queue, so all pieces on single members end before this call.
     for (std::size_t other = 0; other < executors; ++other) {
       if ((e == all) != (other == all)) open[other] = kNoPiece;
     }
@@ -133,7 +133,7 @@ class Clusters {
   u32 of(u32 task) const { return of_[task]; }
 
   /// Merges chains. Then merges each cluster of less than `grain` seconds with its only predecessor, or its only
-  /// successor. No cycle arises, because no other path connects the two.
+  /// successor. The merge creates no cycle, because no other path connects the two clusters.
   void coarsen(double grain) {
     for (bool more = true; more;) {
       const std::size_t before = size();
@@ -180,8 +180,8 @@ class Clusters {
   }
 
   void build() {
-    // Numbers the clusters in topological order. Among clusters without order, the one with the lowest first task is
-    // first.
+    // Numbers the clusters in topological order. If the order allows several clusters, the cluster with the lowest first
+    // task comes first.
     std::map<u32, u32> dense;
     for (const u32 c : of_) dense.try_emplace(c, static_cast<u32>(dense.size()));
     for (u32& c : of_) c = dense[c];
@@ -267,7 +267,7 @@ std::vector<double> upward_ranks(const TaskGraph& graph, const Clusters& cluster
       latency += graph.links[a][b].latency, byte += 1 / graph.links[a][b].bytes_a_second;
     }
   }
-  // The mean over all pairs of members. A member's copies to itself cost nothing.
+  // Returns the mean over all pairs of members. A member's copies to itself cost nothing.
   latency /= members * members, byte /= members * members;
   std::vector<double> bytes(clusters.size());  // bytes that each cluster reads from other clusters
   std::vector<double> rank(clusters.size());

@@ -56,7 +56,7 @@ struct Partition {
 };
 
 /// Computes the schedule of tasks in this order, each on its executor. `early`: a piece ends at each task whose result
-/// another executor uses. Otherwise it ends only when another executor starts to need a result.
+/// another executor uses. If `early` is false, a piece ends only when another executor starts to need a result.
 Partition lay_out(const TaskGraph& graph, const std::vector<std::uint32_t>& order, const std::vector<std::size_t>& executor,
                   bool early);
 Partition on_one(const TaskGraph& graph, std::size_t executor);

@@ -97,7 +97,7 @@ class Grouping {
     return s;
   }
 
-  /// Joins the steps that write one place, and the steps that read it before the first write.
+  /// Joins into one task the steps that write one place, and the steps that read the place before the first write.
   void join_writers() {
     for (u32 s = 0; s < root_.size(); ++s) root_[s] = s;
     std::vector<std::vector<u32>> early(parts_.places.size());  // steps that read a place before any step writes it
@@ -137,7 +137,7 @@ class Grouping {
     return next;
   }
 
-  /// Numbers the tasks in topological order. Among the tasks that are ready, the one with the earliest step is first.
+  /// Numbers the tasks in topological order. Among the ready tasks, the task with the earliest step comes first.
   void number_tasks(const std::vector<std::set<u32>>& next) {
     const Circles circles(next);
     std::vector<u32> first(circles.count, kNoStep), waits(circles.count), number(circles.count);
@@ -223,7 +223,7 @@ void list_values(Tasks& tasks, const Program::Parts& parts, const Grouping& grou
   }
 }
 
-/// Copies from `members` the links between executors, and the host's seconds for a call and a piece.
+/// Copies from `members` the costs of the links between executors, and the host's seconds for a call and for a piece.
 void describe_links(TaskGraph& graph, const device::Members& members) {
   const std::size_t executors = members.size() + 1;
   graph.links.assign(executors, std::vector<TaskGraph::Link>(executors));
@@ -299,8 +299,8 @@ void Placed::make_parts() {
     Part& part = pieces_[i];
     part.takes.assign(takes[i].begin(), takes[i].end()), part.outputs.assign(outputs[i].begin(), outputs[i].end());
     part.keys.assign(keys[i].begin(), keys[i].end());
-    // A member with its own programs executes a complete part. On other members single calls of all parts alternate, in
-    // the order of their starts, so that no member waits for another member's calls.
+    // A member that runs its own programs executes a complete part at once. On other members, the host alternates between
+    // single calls of all parts, in the order of their starts, so that no member waits for another member's calls.
     if (part.executor < members_.size() && members_.session(part.executor) != nullptr) {
       actions_.push_back({partition_.pieces[i].start, i, kNoStep});
       continue;

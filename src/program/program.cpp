@@ -100,7 +100,7 @@ std::vector<View> Program::perform(const std::vector<View>& inputs, const std::v
 namespace {
 
 /// Orders the work of a program's queues: all earlier work of each queue, then the steps in sequence, then all later work. A
-/// recording observes calls, but not the order that the recorded function made between queues.
+/// recording observes calls, but not the synchronization between queues that the recorded function made.
 class QueueOrder {
  public:
   explicit QueueOrder(const std::vector<Step>& steps) {
@@ -134,7 +134,7 @@ class QueueOrder {
   }
 
  private:
-  std::vector<device::Queue*> queues_;  // in the order of their first steps
+  std::vector<device::Queue*> queues_;  // sorted by their first steps
   device::Queue* last_ = nullptr;
 };
 

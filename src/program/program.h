@@ -48,7 +48,7 @@ class KeySource {
   virtual void put_in(Call& /*call*/) const {}
 };
 
-/// Memory to which calls refer: bound at each replay.
+/// Memory to which calls refer: each replay binds a place to an address.
 struct Place {
   enum class Kind : unsigned char { input, key, constant, made };
   Kind kind = Kind::made;

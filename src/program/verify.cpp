@@ -48,8 +48,8 @@ Range range_of(const View& v) {
 
 u64 magnitude(std::ptrdiff_t stride) { return stride < 0 ? u64{0} - static_cast<u64>(stride) : static_cast<u64>(stride); }
 
-/// Returns whether each limb starts at a multiple of 64 bytes, or of its length if that is less. Vector loops require
-/// this.
+/// Returns whether each limb starts at a multiple of 64 bytes, or of its length if that is less. Vector loops require this
+/// alignment.
 bool is_aligned(const View& v) {
   const std::size_t words = std::max<std::size_t>(1, std::min<std::size_t>(64 / v.word_size(), v.n));
   const auto fits = [&](u64 stride) { return stride % words == 0; };
@@ -240,7 +240,7 @@ class Verifier {
   /// Calls `f` with each limb of a view, and the limb of the input or key of shape `shape` that contains it.
   template <class F>
   void each_limb(const View& shape, const View& v, F f) {
-    u64 step = 0;  // greatest common divisor of strides; all limbs of a component are within this distance
+    u64 step = 0;  // greatest common divisor of the strides between limbs
     const auto add = [&](std::size_t count, std::ptrdiff_t stride) {
       if (count > 1) step = std::gcd(step, magnitude(stride));
     };

@@ -34,8 +34,9 @@ struct Limits {
 /// Throws unless every replay is valid for all words of the inputs and keys:
 /// - Each call passes device::check on its shapes, and writes only places of kind `made`.
 /// - A view is inside its place, and no result of a call overlaps another operand of the call.
-/// - The program writes words before it reads them; places for which this is not proven begin with zeros.
-/// - Words that are read as residues are residues: this function checks constants, each replay checks keys (Place::below).
+/// - The program writes words before it reads them; places for which the check does not prove this begin with zeros.
+/// - Words that are read as residues are residues: this function checks constants, and each replay checks keys
+///   (Place::below).
 /// - Memory and products of a replay are within the limits.
 ///
 /// `words`: the words of each constant place. Sets `result`, `reach` and `below` of each place, and the work of each step.

@@ -29,7 +29,7 @@ constexpr const char* kSchemes[] = {"bfv", "ckks", "tfhe"};  // the reader of BF
 
 void require_saved(bool right, const char* what) { require<DamagedFileError>(right, what); }
 
-// An unknown figure is null and an infinite one a word, because JSON numbers are finite.
+// JSON numbers are finite, so an unknown number is written as null and an infinite one as the text "unbounded".
 constexpr const char* kUnbounded = "unbounded";
 
 io::Json figure(double value) {
@@ -45,7 +45,8 @@ double figure_from(const io::Json& json) {
   return word == kUnbounded ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
 }
 
-/// Throws unless the words of a result are residues. Each word is less than `below`. Without moduli, any word is valid.
+/// Throws unless the words of a result are residues. Each word is less than `below`. If there are no moduli, any word is
+/// valid.
 void require_residues(const std::vector<std::uint64_t>& below, const std::vector<std::uint64_t>& moduli) {
   for (std::size_t l = 0; l < moduli.size(); ++l)
     require_saved(below[l] <= moduli[l], "a saved program's result may have words that are not below its primes");
@@ -348,8 +349,8 @@ bool RecordedProgram::State::require_fit(const std::vector<Operand>& operands) c
                            "an operand has noise that grows more in sums over slots, for which this program from a file was "
                            "not recorded; record a new program for it");
   }
-  // Results' ranges hold for operands within the recorded ranges. Programs of older releases have no ranges, but bounds
-  // among their limits.
+  // Results' ranges hold for operands within the recorded ranges. Programs of older releases have no ranges, but their
+  // limits include bounds.
   if (!takes.ranges.empty()) known = known && std::ranges::equal(given.ranges, takes.ranges, &ckks::Ranges::inside);
   return known;
 }

@@ -57,8 +57,8 @@ void add_tensor(Text& to, const ring::RnsTensor& t) {
   for (const math::PrimeIndex p : t.primes()) to.add(p);
 }
 
-// Overloads per scheme. `add_portable` writes properties that determine the calls. The other metadata affects calls only
-// if the function reads it; otherwise it affects only the results' metadata.
+// Overloads for each scheme. `add_portable` writes properties that determine the calls. The other metadata affects calls
+// only if the function reads it; otherwise it affects only the results' metadata.
 
 std::vector<ring::RnsTensor> tensors(const exact::CiphertextData& x) { return x.parts; }
 std::vector<ring::RnsTensor> tensors(const ckks::CiphertextData& x) {
@@ -85,7 +85,7 @@ void put(ckks::CiphertextData& x, const View* views) {
 }
 void put(tfhe::CiphertextData& x, const View* views) { x.tensor = x.tensor.over(*views); }
 
-/// Gives the guards of a replay's result their key and parts of their own.
+/// Gives the guards of a replay's result the key and the parts of the replay.
 void renew(ckks::CiphertextData& x, ckks::NewParts& parts) {
   std::vector<ckks::Guards::Item> guards;
   for (const ckks::Guards::Item& item : x.guards.list()) {
@@ -192,7 +192,7 @@ void add_figures(Text& to, const ckks::CiphertextData& x) {
 }
 void add_figures(Text& to, const tfhe::CiphertextData& x) { to.add(x.seed.has_value()); }
 
-// Keys: their contents affect the function's calls.
+// Keys are part of the text, because their contents affect the function's calls.
 
 void add_keys(Text& to, const std::monostate&) { to.add(false); }
 template <class Keys>
@@ -364,7 +364,7 @@ Form::Form(const AnyCiphertext& x, const std::vector<Operand>& operands) {
   x_ = std::visit([&](const auto& c) { return changed(c, [&](auto& data) { put(data, none.data()); }); }, x);
   const std::vector<KeyId> ids = key_ids(operands);
   key_ = place(ids, key_of(x));
-  if (key_ == ids.size()) key_ = kNone;  // the key belongs to no operand, so it is stored as it is
+  if (key_ == ids.size()) key_ = kNone;  // the key belongs to no operand, so its id is stored as it is
   const std::vector<math::Key256> masks = seeds_of(x);
   for (std::size_t i = 0; i < operands.size() && !masks.empty() && seed_ == kNone; ++i) {
     if (seeds_of(operands[i].tensor) == masks) seed_ = i;
@@ -372,7 +372,7 @@ Form::Form(const AnyCiphertext& x, const std::vector<Operand>& operands) {
   const auto session = std::visit([](const auto& c) { return session_of(c.data()); }, x);
   const auto sessions = sessions_of(operands);
   if (session) session_ = static_cast<std::size_t>(std::find(sessions.begin(), sessions.end(), *session) - sessions.begin());
-  if (session_ == sessions.size()) session_ = kNone;  // the session belongs to no operand, so it is stored as it is
+  if (session_ == sessions.size()) session_ = kNone;  // the session belongs to no operand, so its number is stored as it is
 }
 
 AnyCiphertext Form::filled(const View* views, const std::vector<Operand>& operands, ckks::NewParts& parts) const {
@@ -595,7 +595,8 @@ std::string shapes_of(const std::vector<Operand>& operands) {
     text.add(o.keys.index());
     std::visit([&](const auto& k) { recording::add_keys(text, k); }, o.keys);
     text.add(recording::place(ids, recording::key_of(o.keys)));
-    // One operand used twice gives other calls than two equal operands, so the text contains the aliasing.
+    // An operand that is used twice gives other calls than two equal operands, so the text states which operands are the
+    // same.
     for (const device::View& v : recording::views_of(o.tensor)) {
       const auto same =
           std::find_if(views.begin(), views.end(), [&](const device::View& w) { return w.memory == v.memory; });

@@ -53,7 +53,7 @@ class Form {
   /// `operands`: the operands from which x was computed.
   Form(const AnyCiphertext& x, const std::vector<Operand>& operands);
   std::size_t tensors() const { return tensors_; }
-  /// Returns the ciphertext with its words in `views`, computed from `operands`. `parts`: of the replay's guards.
+  /// Returns the ciphertext with its words in `views`, computed from `operands`. `parts`: the parts of the replay's guards.
   AnyCiphertext filled(const View* views, const std::vector<Operand>& operands, ckks::NewParts& parts) const;
   AnyContext context() const { return context_of(x_); }
   /// Returns the moduli of each tensor's limbs; none for LWE ciphertexts.

@@ -8,7 +8,7 @@
 
 namespace heliograph::ring {
 
-/// Processes that read a tensor's words for a file: all processes, or only the key holder, which then writes the words.
+/// The processes that read a tensor's words for a file: all processes, or only the key holder, which then writes the words.
 enum class Words : unsigned char { everywhere, at_key_holder };
 
 /// The parts of a type "heliograph.SCHEME.KIND"; both are empty if the type has another form.

@@ -1,5 +1,5 @@
 // Computations that the key holder (rank 0: device/device.h) does for all processes of a device. Only the key holder has
-// secrets and accesses files. Every process must make every call here. In a single process nothing is copied.
+// secrets and accesses files. Every process must call each function of this file. In a single process nothing is copied.
 #pragma once
 
 #include <cstring>

@@ -49,7 +49,7 @@ class RnsTensor : public device::TensorOf<RnsTensor> {
 /// adjacent, so that an item's results are on the member of a mesh that has the item.
 class Stack {
  public:
-  /// `axis`: whether the whole tensor has a first axis for the results; otherwise there is one result.
+  /// `axis`: the whole tensor has a first axis for the results; if false, there is one result.
   Stack(const RnsTensor& like, std::size_t count, bool axis);
   const std::vector<RnsTensor>& entries() const { return entries_; }
   const RnsTensor& whole() const { return whole_; }

@@ -22,7 +22,8 @@ io::Container start(const char* kind, const C& context, const std::string& key) 
   return k;
 }
 
-/// Throws MismatchError unless a file's parameters have the hash `wanted` (empty: any). Names both sets if that set is open.
+/// Throws MismatchError unless a file's parameters have the hash `wanted` (empty: any). The message names both sets if that
+/// set is open.
 template <class C, class Spec>
 void require_wanted(const Spec& spec, const std::string& wanted) {
   const std::string hash = hash_of(spec);
@@ -30,7 +31,7 @@ void require_wanted(const Spec& spec, const std::string& wanted) {
     if (const std::shared_ptr<C> other = open_contexts<C>().find(wanted)) {
       if constexpr (requires { C::require_possible(spec); }) {
         try {
-          C::require_possible(spec);  // difference needs a valid set
+          C::require_possible(spec);  // computing the difference needs a valid set
         } catch (const ParameterError& e) {
           throw DamagedFileError(std::string("the file's parameters are invalid: ") + e.what());
         }

@@ -267,7 +267,7 @@ typename S::SecretKey SecretKeyOf<S>::load(const std::string& path) {
 
 }  // namespace heliograph
 
-/// Instantiates all classes of a scheme over polynomials modulo primes.
+/// Instantiates all classes of a scheme whose ciphertexts are polynomials modulo primes.
 #define HELIOGRAPH_RING_OBJECTS(scheme)                                                                    \
   template class heliograph::ParametersOf<heliograph::scheme::Scheme>;                                     \
   template class heliograph::RingParametersOf<heliograph::scheme::Scheme>;                                 \

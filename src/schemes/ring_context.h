@@ -43,8 +43,8 @@ class RingContext : public Context<Spec> {
     const rlwe::RingParameters& r = rlwe_->parameters();
     return 2 * r.digits.size() * (r.chain.size() + r.special.size()) * r.n * math::word_bytes(r.word);
   }
-  /// Returns the context that holds secrets. In a single process it is this context; over ranks it is null except in the
-  /// key holder.
+  /// Returns the context that holds secrets. In a single process, this context itself holds the secrets; over ranks, the
+  /// result is null except in the key holder.
   C* key_holder() { return sibling_.of(static_cast<C&>(*this)); }
   static std::string title(const Spec& spec) { return C::scheme_of(spec) + " of N = " + std::to_string(spec.n); }
   std::string scheme() const { return C::scheme_of(this->spec()); }

@@ -152,8 +152,8 @@ template <class Keys>
   throw MissingKeyError(text);
 }
 
-/// Returns the steps of keys that make a rotation within the keys' limit: the step itself if it has a key, else the shortest
-/// composition; empty for a multiple of the period. Throws MissingKeyError.
+/// Returns the steps with keys that compose a rotation within the keys' limit. The result is the step itself if it has a
+/// key, else the shortest composition; it is empty for a multiple of the period. Throws MissingKeyError.
 template <class Keys>
 std::vector<std::int64_t> composition_of(const Keys& keys, std::int64_t steps) {
   const std::size_t most = keys.data().most_switches;
@@ -228,7 +228,7 @@ RingSecretKey<C> read_secret_key(const io::Container& from) {
   return {c, std::move(key), std::make_shared<rlwe::Entropy>(), true};
 }
 
-/// Writes a public key to a container. Call it only in the key holder.
+/// Writes a public key to a container. Call this function only in the key holder.
 template <class C>
 io::Container describe(const RingPublicKey<C>& d, ring::Words) {
   io::Container k = start("public-key", *d.context, rlwe::to_string(d.id()));

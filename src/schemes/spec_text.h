@@ -15,7 +15,7 @@ std::string text_of(const Spec& spec) {
   return to_json(spec).dump();
 }
 
-/// Returns the SHA-256 of the set's numbers. `named`: and of its name, as in files of format 1.
+/// Returns the SHA-256 of the set's numbers. `named`: the digest also includes the set's name, as in files of format 1.
 template <class Spec>
 std::string hash_of(const Spec& spec, bool named = false) {
   Spec numbers = spec;

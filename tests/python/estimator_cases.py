@@ -30,7 +30,6 @@ from sklearn import (
     neighbors,
     neural_network,
     svm,
-    tree,
 )
 from sklearn import preprocessing as pre
 from sklearn.impute import SimpleImputer
@@ -478,8 +477,7 @@ for _name, _make, _y in (
     ("BernoulliNB", naive_bayes.BernoulliNB, TWO),
     ("KNeighborsClassifier", neighbors.KNeighborsClassifier, TWO),
     ("NearestCentroid", neighbors.NearestCentroid, TWO),
-    ("DecisionTreeClassifier", tree.DecisionTreeClassifier, TWO),
-    ("RandomForestRegressor", partial(ensemble.RandomForestRegressor, 2), SCORE),
+    ("AdaBoostClassifier", partial(ensemble.AdaBoostClassifier, n_estimators=2), TWO),
     ("QuadraticDiscriminantAnalysis", discriminant_analysis.QuadraticDiscriminantAnalysis, TWO),
     ("RANSACRegressor", partial(_lm.RANSACRegressor, random_state=0), SCORE),
     (

@@ -11,7 +11,7 @@ import numpy as np
 
 import heliograph as hg
 import tfhe_rig
-from heliograph import nn
+from heliograph import ml, nn
 
 
 class Kind:
@@ -115,8 +115,8 @@ def _models(kinds: dict[str, Kind], folder: Path) -> None:
     load = from_file(hg.ModelBundle.load, folder)
     program.export(folder / "m.hgm")
     kinds["program bundle"] = Kind((folder / "m.hgm").read_bytes(), load, use_model)
-    layer = nn.Dense(np.array([[2.0, 1.0], [1.0, -1.0]]), np.array([0.5, 0.0]))
-    model = nn.Model("a line", (layer,), np.array([0, 1]), False, 8.0)
+    layer = ml.Dense(np.array([[2.0, 1.0], [1.0, -1.0]]), np.array([0.5, 0.0]))
+    model = ml.EstimatorModel("a line", (layer,), np.array([0, 1]), False, 8.0)
     model.export(folder / "e.hgm", parameters=hg.ckks.parameters(depth=2, precision=15))
     kinds["estimator bundle"] = Kind((folder / "e.hgm").read_bytes(), load, use_model)
     nn.setup("digits").export(folder / "n.hgm")

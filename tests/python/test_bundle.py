@@ -10,7 +10,7 @@ import pytest
 
 import heliograph as hg
 import resign
-from heliograph import nn
+from heliograph import ml, nn
 from heliograph.cli import run as command
 
 SETS = ("digits", "digits-batch", "mnist-small")
@@ -114,17 +114,17 @@ def test_estimators(tmp_path: Path) -> None:
     and an estimator with a polynomial."""
     rng = np.random.default_rng(2)
     x = rng.uniform(-1, 1, (60, 4))
-    square = nn.Activation("square", -2.0, 2.0, (0.5, 0.0, 0.5), 0.0, 0.0)
-    one, three = nn.Dense(rng.normal(size=(1, 4)), rng.normal(size=1)), nn.Dense(rng.normal(size=(3, 4)), rng.normal(size=3))
+    square = ml.Activation("square", -2.0, 2.0, (0.5, 0.0, 0.5), 0.0, 0.0)
+    one, three = ml.Dense(rng.normal(size=(1, 4)), rng.normal(size=1)), ml.Dense(rng.normal(size=(3, 4)), rng.normal(size=3))
     # Arguments of the activation are within [-1, 1].
-    hidden = nn.Dense(rng.normal(size=(4, 4)) / 8, rng.normal(size=4) / 8, square)
-    names, known = np.array(["no", "yes"]), nn.Ranges((-1.0,) * 4, (1.0,) * 4, 16.0, 0.0)
+    hidden = ml.Dense(rng.normal(size=(4, 4)) / 8, rng.normal(size=4) / 8, square)
+    names, known = np.array(["no", "yes"]), ml.Ranges((-1.0,) * 4, (1.0,) * 4, 16.0, 0.0)
     for number, estimator in enumerate(
         (
-            nn.Model("one", (one,), names, True, 8.0, ranges=known),
-            nn.Model("three", (three,), np.array([5, 6, 7]), False, 8.0, ranges=known),
-            nn.Model("line", (one,), None, False, 8.0, ranges=known),
-            nn.Model("net", (hidden, one), names, False, 8.0, ranges=known),
+            ml.EstimatorModel("one", (one,), names, True, 8.0, ranges=known),
+            ml.EstimatorModel("three", (three,), np.array([5, 6, 7]), False, 8.0, ranges=known),
+            ml.EstimatorModel("line", (one,), None, False, 8.0, ranges=known),
+            ml.EstimatorModel("net", (hidden, one), names, False, 8.0, ranges=known),
         )
     ):
         model = estimator.export(tmp_path / f"{number}.hgm", samples=len(x), name="risk")
@@ -134,8 +134,8 @@ def test_estimators(tmp_path: Path) -> None:
         server = hg.Server(hg.from_bytes(half.keys(secret).to_bytes()))
         answer = whole.run(server, server.from_bytes(half.encrypt(secret, x).to_bytes()))
         values = half.decrypt(secret, hg.from_bytes(answer.to_bytes()), like=x)
-        assert np.abs(values - estimator.clear(x).T).max() < 1e-4
-        found, expected = half.predict(values), estimator.predict(estimator.clear(x))
+        assert np.abs(values - estimator.clear(x)).max() < 1e-4
+        found, expected = half.predict(values), estimator.predictions(estimator.clear(x))
         if half.labels:
             assert half.labels == tuple(map(str, estimator.classes.tolist()))
             assert np.array_equal(found, expected)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import heliograph as hg
-from heliograph import nn
+from heliograph import ml, nn
 
 SERVER = """
 import heliograph as hg
@@ -61,11 +61,11 @@ def test_a_perceptron_is_served_from_its_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 4))
     fitted = network.MLPRegressor(hidden_layer_sizes=(6,), max_iter=300, random_state=1).fit(x, x @ [1, 2, 3, 4])
-    model = nn.from_sklearn(fitted, x)
+    model = ml.compile(fitted, x)
     half = hg.ModelBundle.load(model.export(tmp_path / "model.hgm", samples=len(x)).client().to_bytes())
     secret = hg.SecretKey.generate(half.parameters)
     half.keys(secret).save(tmp_path / "keys.hg")
     half.encrypt(secret, x).save(tmp_path / "request.hg")
     served(tmp_path)
     values = half.decrypt(secret, hg.load(tmp_path / "answer.hg"), like=x)
-    assert np.abs(values - model.clear(x).T).max() < 1e-3
+    assert np.abs(values - model.clear(x)).max() < 1e-3

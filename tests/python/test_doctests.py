@@ -17,9 +17,24 @@ from typing import Any
 import pytest
 
 import heliograph as hg
-from heliograph import nn
+from heliograph import ml, nn
 
-MODULES = (hg, hg.bfv, hg.bgv, hg.ckks, hg.tfhe, nn, hg.cinnamon, hg.sql, hg.frame, hg.pir, hg.knn, hg.serving, hg.switching)
+MODULES = (
+    hg,
+    hg.bfv,
+    hg.bgv,
+    hg.ckks,
+    hg.tfhe,
+    nn,
+    ml,
+    hg.cinnamon,
+    hg.sql,
+    hg.frame,
+    hg.pir,
+    hg.knn,
+    hg.serving,
+    hg.switching,
+)
 #: A docstring that refers to another example: "Same as `hg.multiply`.", "Example: `hg.Client`."
 ELSEWHERE = re.compile(r"(?:Same as|Example:) `(?:hg|heliograph)\.([\w.]+)`")
 

@@ -11,7 +11,7 @@ import pytest
 
 import heliograph as hg
 import resign
-from heliograph import nn
+from heliograph import ml
 
 pytest.importorskip("sklearn")
 pytest.importorskip("pandas")
@@ -32,7 +32,7 @@ FITTED = LogisticRegression().fit(FRAME, KINDS)
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> hg.ModelBundle:
     """Returns the bundle of a classifier with named columns, saved and loaded."""
     path = tmp_path_factory.mktemp("names") / "named.hgm"
-    made: hg.ModelBundle = nn.from_sklearn(FITTED, FRAME).export(path, samples=COUNT)
+    made: hg.ModelBundle = ml.compile(FITTED, FRAME).export(path, samples=COUNT)
     return made
 
 
@@ -41,9 +41,9 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> hg.ModelBundle:
 
 def test_columns_by_name(bundle: hg.ModelBundle) -> None:
     """A frame with permuted columns gives correct predictions, from the model and from the client's part of its file."""
-    model = nn.from_sklearn(FITTED, TURNED)  # the calibration samples have permuted columns
+    model = ml.compile(FITTED, TURNED)  # the calibration samples have permuted columns
     assert model.report.agreement == 1
-    assert np.array_equal(model.predict(model.clear(TURNED)), FITTED.predict(FRAME))
+    assert np.array_equal(model.predictions(model.clear(TURNED)), FITTED.predict(FRAME))
     assert model.inside(TURNED).all()
     half = hg.ModelBundle.load(bundle.client().to_bytes())
     secret = hg.SecretKey.generate(half.parameters)
@@ -60,7 +60,7 @@ def test_columns_by_name(bundle: hg.ModelBundle) -> None:
 def test_missing_and_unknown_columns_are_refused(bundle: hg.ModelBundle) -> None:
     """Missing, unknown and non-text column names are refused by name."""
     secret = hg.SecretKey.generate(bundle.parameters)
-    for takes in (bundle, bundle.client(), nn.from_sklearn(FITTED, FRAME)):
+    for takes in (bundle, bundle.client(), ml.compile(FITTED, FRAME)):
         for frame, message in (
             (FRAME.rename(columns={"age": "Age"}), "missing: age; not known: Age"),
             (FRAME.rename(columns={"age": "height"}), "missing: age"),
@@ -80,11 +80,11 @@ def test_missing_and_unknown_columns_are_refused(bundle: hg.ModelBundle) -> None
 
 def test_names_on_one_side() -> None:
     """If only one side has names, columns are taken in order with a warning, as in scikit-learn."""
-    named, bare = nn.from_sklearn(FITTED, FRAME), nn.from_sklearn(LogisticRegression().fit(X, KINDS), X)
+    named, bare = ml.compile(FITTED, FRAME), ml.compile(LogisticRegression().fit(X, KINDS), X)
     with pytest.warns(UserWarning, match="the samples have no column names, but the model was fitted with names"):
-        assert np.array_equal(named.predict(named.clear(X)), FITTED.predict(FRAME))
+        assert np.array_equal(named.predictions(named.clear(X)), FITTED.predict(FRAME))
     with pytest.warns(UserWarning, match="the samples have column names, but the model was fitted without names"):
-        assert np.array_equal(bare.predict(bare.clear(FRAME)), FITTED.predict(FRAME))
+        assert np.array_equal(bare.predictions(bare.clear(FRAME)), FITTED.predict(FRAME))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         named.clear(FRAME)
@@ -95,7 +95,7 @@ def test_names_on_one_side() -> None:
 
 def test_arrow_tables_and_nullable_frames_are_accepted() -> None:
     """pyarrow tables have names; pandas nullable types are accepted, missing values refused."""
-    model = nn.from_sklearn(FITTED, FRAME)
+    model = ml.compile(FITTED, FRAME)
     nullable = TURNED.round(3).convert_dtypes()
     assert np.abs(model.clear(nullable) - model.clear(FRAME.round(3))).max() < 1e-12
     nullable.iloc[3, 1] = pd.NA
@@ -114,11 +114,11 @@ def test_predictions_of_far_features_are_precise(scaler: Any, far: float, spread
     """Encrypted predictions have the requested 25 bits; the model and its ranges use the features' own units."""
     samples = far + spread * X
     estimator = make_pipeline(scaler(), LinearRegression()).fit(samples, SCORE)
-    model = nn.from_sklearn(estimator, samples)
+    model = ml.compile(estimator, samples)
     own = estimator.predict(samples)
     secret = hg.SecretKey.generate(model.parameters(samples=COUNT))
     server = hg.Server(secret.evaluation_keys())
-    found = model.predict(secret.decrypt(model(server.bind(model.encrypt(secret, samples)))))[:COUNT]
+    found = model.predictions(model.decrypt(secret, model(server.bind(model.encrypt(secret, samples)))))[:COUNT]
     # scikit-learn's own results are doubles of this magnitude, which have this spacing.
     lost = 4 * np.spacing(max(abs(far), spread)) / spread
     assert np.abs(found - own).max() < 2.0**-25 + 100 * lost
@@ -141,7 +141,7 @@ def test_far_features_of_a_perceptron(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator.fit(samples, SCORE)
-    model = nn.from_sklearn(estimator, samples, degree=15, intervals="proven")
+    model = ml.compile(estimator, samples, degree=15, intervals="proven")
     assert model.ranges is not None
     assert model.ranges.proven == 1
     low, high = np.array(model.ranges.low), np.array(model.ranges.high)
@@ -152,7 +152,7 @@ def test_far_features_of_a_perceptron(tmp_path: Path) -> None:
     assert "between 1599" in half.explain()
     secret = hg.SecretKey.generate(half.parameters)
     values = half.decrypt(secret, whole.run(hg.Server(half.keys(secret)), half.encrypt(secret, corners)), like=corners)
-    assert np.abs(values.T - model.clear(corners)).max() < 1e-5
+    assert np.abs(values - model.clear(corners)).max() < 1e-5
     assert (
         np.abs(half.predict(values) - estimator.predict(corners)).max() < 1
     )  # error of the polynomial at the ends of its interval
@@ -169,19 +169,19 @@ def test_values_without_room() -> None:
     faint = LogisticRegression().fit(X, TWO)
     faint.coef_, faint.intercept_ = faint.coef_ * 1e-7, faint.intercept_ * 1e-7
     for tiny in (faint, Ridge().fit(X, 1e-9 * SCORE)):
-        model = nn.from_sklearn(tiny, X)
+        model = ml.compile(tiny, X)
         with pytest.raises(hg.ParameterError, match=r"precision must be at least \d+, not 25"):
             model.parameters(samples=COUNT)
     zero = Perceptron().fit(X, TWO)
     zero.coef_[:], zero.intercept_[:] = 0, 0
     with pytest.raises(hg.ParameterError, match="must not all be 0"):
-        nn.from_sklearn(zero, X)
-    model = nn.from_sklearn(faint, X)
+        ml.compile(zero, X)
+    model = ml.compile(faint, X)
     secret = hg.SecretKey.generate(model.parameters(precision=30, samples=COUNT))
-    values = secret.decrypt(model(hg.Server(secret.evaluation_keys()).bind(model.encrypt(secret, X))))[:, :COUNT]
-    assert (model.predict(values) == faint.predict(X)).mean() > 0.95
+    values = model.decrypt(secret, model(hg.Server(secret.evaluation_keys()).bind(model.encrypt(secret, X))), like=X)
+    assert (model.predictions(values) == faint.predict(X)).mean() > 0.95
     diverged = SGDClassifier(loss="squared_error", random_state=0).fit(X, THREE)
-    model = nn.from_sklearn(diverged, X)
+    model = ml.compile(diverged, X)
     with pytest.raises(hg.ParameterError, match=r"at most 2\^39.*StandardScaler"):
         model.parameters(samples=COUNT)
 
@@ -189,7 +189,7 @@ def test_values_without_room() -> None:
 def test_a_model_does_not_follow_later_changes() -> None:
     """A model does not share memory with its estimator."""
     estimator = Ridge().fit(X, SCORE)
-    model = nn.from_sklearn(estimator, X)
+    model = ml.compile(estimator, X)
     before = model.clear(X)
     estimator.coef_ *= 2
     estimator.intercept_ += 1
@@ -205,10 +205,10 @@ def test_a_replaced_method_of_the_class(monkeypatch: pytest.MonkeyPatch) -> None
     estimator = Ridge().fit(X, SCORE)
     monkeypatch.setattr(Ridge, "predict", predict, raising=False)
     with pytest.raises(hg.DtypeError, match="predict was replaced by a function of the module"):
-        nn.from_sklearn(estimator, X)
+        ml.compile(estimator, X)
     predict.__module__ = "sklearn.linear_model"
     with pytest.raises(hg.DtypeError, match=r"its own predict gives 0\.0|its own predict gives np.float64\(0\.0\)"):
-        nn.from_sklearn(estimator, X)
+        ml.compile(estimator, X)
 
 
 def test_single_precision() -> None:
@@ -217,29 +217,29 @@ def test_single_precision() -> None:
     """
     samples = (1e4 + X).astype(np.float32)
     estimator = make_pipeline(StandardScaler(), LinearRegression()).fit(samples.astype(np.float64), SCORE)
-    coarse, fine = (nn.from_sklearn(estimator, x).report.largest_error for x in (samples, samples.astype(np.float64)))
+    coarse, fine = (ml.compile(estimator, x).report.largest_error for x in (samples, samples.astype(np.float64)))
     assert 1e-9 < coarse < 1e-2
     assert fine < 1e-9
 
 
 def test_models_by_hand() -> None:
     """A model whose rules, classes or inputs do not match its layers is refused when made."""
-    one, two = (nn.Dense(np.ones((count, 2)), np.zeros(count)) for count in (1, 2))
+    one, two = (ml.Dense(np.ones((count, 2)), np.zeros(count)) for count in (1, 2))
     names = np.array(["no", "yes"])
     for layer, classes, options in (
-        (one, None, {"output": nn.Output("class")}),
+        (one, None, {"output": ml.Output("class")}),
         (one, names[:1], {}),
-        (two, names, {"output": nn.Output("values")}),
-        (two, names, {"output": nn.Output("class", probability="logistic")}),
-        (two, names, {"output": nn.Output("class", "exp")}),
-        (two, None, {"output": nn.Output(column=True)}),
-        (two, None, {"output": nn.Output("votes")}),
-        (two, None, {"inputs": nn.Inputs(("a",))}),
-        (two, None, {"inputs": nn.Inputs((), (), (1.0, 3.0))}),
-        (two, None, {"inputs": nn.Inputs((), (np.nan, 0.0))}),
+        (two, names, {"output": ml.Output("values")}),
+        (two, names, {"output": ml.Output("class", probability="logistic")}),
+        (two, names, {"output": ml.Output("class", "exp")}),
+        (two, None, {"output": ml.Output(column=True)}),
+        (two, None, {"output": ml.Output("votes")}),
+        (two, None, {"inputs": ml.Inputs(("a",))}),
+        (two, None, {"inputs": ml.Inputs((), (), (1.0, 3.0))}),
+        (two, None, {"inputs": ml.Inputs((), (np.nan, 0.0))}),
     ):
         with pytest.raises(hg.ParameterError):
-            nn.Model("m", (layer,), classes, False, 8.0, **options)
+            ml.EstimatorModel("m", (layer,), classes, False, 8.0, **options)
 
 
 @pytest.mark.full
@@ -248,8 +248,8 @@ def test_very_many_far_features(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     samples = 1e6 + rng.uniform(-1, 1, (3, (1 << 14) + 1))
     estimator = LinearRegression().fit(samples, [1, 2, 3])
-    model = nn.from_sklearn(estimator, samples)
-    assert np.abs(model.predict(model.clear(samples)) - [1, 2, 3]).max() < 1e-6
+    model = ml.compile(estimator, samples)
+    assert np.abs(model.predictions(model.clear(samples)) - [1, 2, 3]).max() < 1e-6
     half = model.export(tmp_path / "wide.hgm", samples=4).client()
     assert len(set(half.inputs[0].ranges)) == 1
     assert half._form.model.inputs == model.inputs  # type: ignore[attr-defined]
@@ -271,7 +271,7 @@ def test_classes_in_files(tmp_path: Path) -> None:
             np.array(["no", "yes"], dtype=object),
         )
     ):
-        model = nn.Model("m", (nn.Dense(np.ones((1, 2)), np.zeros(1)),), classes, True, 8.0)
+        model = ml.EstimatorModel("m", (ml.Dense(np.ones((1, 2)), np.zeros(1)),), classes, True, 8.0)
         made = model.export(tmp_path / f"{number}.hgm", samples=2)
         for read in (made, hg.ModelBundle.load(made.client().to_bytes())):
             found = read.predict([[-1.0], [1.0]])
@@ -281,7 +281,9 @@ def test_classes_in_files(tmp_path: Path) -> None:
             assert read.predict([1.0]).tolist() == classes[1]
         named = model.export(tmp_path / f"named{number}.hgm", samples=2, labels=["a", "b"])
         assert named.predict([[-1.0], [1.0]]).tolist() == ["a", "b"]
-    dates = nn.Model("m", (nn.Dense(np.ones((1, 2)), np.zeros(1)),), np.array(["2020", "2021"], dtype="M8[Y]"), False, 8.0)
+    dates = ml.EstimatorModel(
+        "m", (ml.Dense(np.ones((1, 2)), np.zeros(1)),), np.array(["2020", "2021"], dtype="M8[Y]"), False, 8.0
+    )
     with pytest.raises(hg.ParameterError, match="labels="):
         dates.export(tmp_path / "dates.hgm", samples=2)
     assert dates.export(tmp_path / "dates.hgm", samples=2, labels=["a", "b"]).predict([[1.0]]).tolist() == ["b"]
@@ -292,7 +294,7 @@ def test_classes_in_files(tmp_path: Path) -> None:
 def test_long_names(tmp_path: Path) -> None:
     """A column name too long for the header is refused when the file is written."""
     frame = FRAME.rename(columns={"age": "a" * 201})
-    model = nn.from_sklearn(Ridge().fit(frame, SCORE), frame)
+    model = ml.compile(Ridge().fit(frame, SCORE), frame)
     with pytest.raises(hg.ParameterError, match="200 characters"):
         model.export(tmp_path / "long.hgm", samples=COUNT)
 

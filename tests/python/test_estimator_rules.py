@@ -32,13 +32,13 @@ def method(estimator: Any, name: str, samples: Any) -> Any:
 
 
 def compared(name: str, model: Any, values: Any, slack: float, bundle: Any = None, samples: Any = None) -> None:
-    """Checks that predictions, decision values and probabilities of values [outputs, count] equal the estimator's."""
+    """Checks that predictions, decision values and probabilities of values [count, outputs] equal the estimator's."""
     case, estimator = CASES[name], fitted(name)
     samples = case.samples if samples is None else samples
     single = "float32" in name
     error = model.report.largest_error + (1e-5 if single else 1e-9) + slack
     own = np.asarray(method(estimator, "predict", samples))
-    found = model.predict(values) if bundle is None else bundle.predict(values.T)
+    found = model.predictions(values) if bundle is None else bundle.predict(values)
     assert found.shape == own.shape
     decided, chances = (method(estimator, which, samples) for which in ("decision_function", "predict_proba"))
     if model.classes is None:
@@ -53,14 +53,14 @@ def compared(name: str, model: Any, values: Any, slack: float, bundle: Any = Non
             assert same.all()
         assert abs(same.mean() - model.report.agreement) <= (0.1 if slack else 0)
     if decided is not None:
-        assert np.abs((values[0] if decided.ndim == 1 else values.T) - decided).max() <= error
+        assert np.abs((values[:, 0] if decided.ndim == 1 else values) - decided).max() <= error
     if chances is not None:
-        made = model.predict_proba(values) if bundle is None else bundle.predict_proba(values.T)
+        made = model.probabilities(values) if bundle is None else bundle.predict_proba(values)
         assert made.shape == chances.shape
         assert np.abs(made - chances).max() <= error
     elif bundle is None:
         with pytest.raises(hg.DtypeError, match="no probabilities"):
-            model.predict_proba(values)
+            model.probabilities(values)
 
 
 @pytest.mark.parametrize("name", TAKEN)
@@ -68,7 +68,7 @@ def test_converted_estimators_predict_like_their_estimator(name: str) -> None:
     """Clear predictions of the converted model equal the estimator's up to rounding, or up to the reported error."""
     case, estimator = CASES[name], fitted(name)
     before = np.array(case.samples)
-    model = hg.nn.from_sklearn(estimator, case.samples)
+    model = hg.ml.compile(estimator, case.samples)
     assert np.array_equal(before, case.samples)
     assert model.features == np.shape(case.samples)[1]
     if case.clear:
@@ -85,7 +85,7 @@ def test_unsupported_estimators_are_refused(name: str) -> None:
     """Refused estimators raise a typed error with the reason."""
     case = CASES[name]
     with pytest.raises((hg.DtypeError, hg.PlaintextRangeError, hg.ParameterError), match=case.refused):
-        hg.nn.from_sklearn(fitted(name), case.samples)
+        hg.ml.compile(fitted(name), case.samples)
 
 
 def test_there_are_enough_cases() -> None:
@@ -100,10 +100,10 @@ def test_there_are_enough_cases() -> None:
 def test_encrypted(name: str, tmp_path: Path) -> None:
     """A client with only its part of the model file decrypts the estimator's results with 20 fractional bits."""
     case = CASES[name]
-    model = hg.nn.from_sklearn(fitted(name), case.samples)
+    model = hg.ml.compile(fitted(name), case.samples)
     whole = model.export(tmp_path / "model.hgm", samples=COUNT)
     half = whole.client()
     secret = hg.SecretKey.generate(half.parameters)
     answer = whole.run(hg.Server(half.keys(secret)), half.encrypt(secret, case.samples))
-    values = half.decrypt(secret, answer, like=case.samples).T
+    values = half.decrypt(secret, answer, like=case.samples)
     compared(name, model, values, 2.0**-20, half)

@@ -12,7 +12,7 @@ import pytest
 import heliograph as hg
 import resign
 import serving_rig as rig
-from heliograph import nn
+from heliograph import ml, nn
 
 pytest.importorskip("sklearn")
 from sklearn.datasets import load_diabetes, make_classification
@@ -28,18 +28,18 @@ PEOPLE, ILLNESS = load_diabetes(return_X_y=True)
 
 
 @pytest.fixture(scope="module")
-def model() -> nn.Model:
+def model() -> ml.EstimatorModel:
     """Returns a perceptron of 10 features and one hidden layer."""
-    return nn.from_sklearn(ESTIMATOR, X)
+    return ml.compile(ESTIMATOR, X)
 
 
 @pytest.fixture(scope="module")
-def secret(model: nn.Model) -> hg.ckks.SecretKey:
+def secret(model: ml.EstimatorModel) -> hg.ckks.SecretKey:
     return hg.SecretKey.generate(model.parameters(samples=1000))
 
 
 @pytest.fixture(scope="module")
-def file(model: nn.Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(model: ml.EstimatorModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns the model's file."""
     path = tmp_path_factory.mktemp("ranges") / "risk.hgm"
     model.export(path, samples=1000)
@@ -62,16 +62,16 @@ def arguments(samples: Any) -> Any:
 # Models with their weights
 
 
-def test_an_outlier_is_refused(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
+def test_an_outlier_is_refused(model: ml.EstimatorModel, secret: hg.ckks.SecretKey) -> None:
     """Row 17, multiplied by 1 or 3, gives the correct result; multiplied by 5 or 10, it gives an error that names row, layer
     and interval.
     """
     server = hg.Server(secret.evaluation_keys())
     for factor in (1, 3):
         samples = outlier(factor)
-        values = secret.decrypt(model(server.bind(model.encrypt(secret, samples))))[:, :1000]
+        values = model.decrypt(secret, model(server.bind(model.encrypt(secret, samples))))[:1000]
         assert np.abs(values - model.clear(samples)).max() < 1e-3
-        assert np.array_equal(model.predict(values)[[17]], ESTIMATOR.predict(samples)[[17]])
+        assert np.array_equal(model.predictions(values)[[17]], ESTIMATOR.predict(samples)[[17]])
     for factor in (5, 10):
         with pytest.raises(
             hg.PlaintextRangeError, match=r"row 17: .* relu in layer 1, unit \d+, is .* outside .* unchecked=True"
@@ -92,7 +92,7 @@ def test_an_outlier_is_refused(model: nn.Model, secret: hg.ckks.SecretKey) -> No
         model.encrypt(secret, samples)
 
 
-def test_samples_are_refused_exactly_outside_the_intervals(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
+def test_samples_are_refused_exactly_outside_the_intervals(model: ml.EstimatorModel, secret: hg.ckks.SecretKey) -> None:
     """A sample is refused exactly if an activation's argument is outside its interval; accepted ones have small errors."""
     (activation,) = model.report.activations
     rng = np.random.default_rng(3)
@@ -114,7 +114,7 @@ def test_samples_are_refused_exactly_outside_the_intervals(model: nn.Model, secr
     assert kept > 100
 
 
-def test_bounds_of_requests_do_not_depend_on_the_sample(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
+def test_bounds_of_requests_do_not_depend_on_the_sample(model: ml.EstimatorModel, secret: hg.ckks.SecretKey) -> None:
     """For any sample, the bound of the request, which the server sees, is the model's; the bound of a result is the model's
     room.
     """
@@ -129,7 +129,7 @@ def test_bounds_of_requests_do_not_depend_on_the_sample(model: nn.Model, secret:
 
 def test_linear_models() -> None:
     """Linear models' results are proven for all samples within the ranges; a sample beyond twice the range is refused."""
-    linear = nn.from_sklearn(LinearRegression().fit(PEOPLE, ILLNESS), PEOPLE)
+    linear = ml.compile(LinearRegression().fit(PEOPLE, ILLNESS), PEOPLE)
     assert linear.ranges is not None
     assert linear.ranges.proven == 1
     low, high = np.array(linear.ranges.low), np.array(linear.ranges.high)
@@ -141,7 +141,7 @@ def test_linear_models() -> None:
     # samples with the largest and the smallest result
     corners = np.stack([np.where(signs, high, low), np.where(signs, low, high)])
     values = secret.decrypt(linear(server.bind(linear.encrypt(secret, corners))))
-    assert np.abs(values - linear.clear(corners)).max() < 1e-2
+    assert np.abs(values - linear.clear(corners).T).max() < 1e-2
     with pytest.raises(hg.PlaintextRangeError, match=r"row 1: feature 3 is .* outside"):
         linear.encrypt(secret, np.stack([PEOPLE[0], np.where(np.arange(10) == 3, 2.1 * np.abs(high).max(), PEOPLE[0])]))
 
@@ -152,7 +152,7 @@ def test_proven_intervals(hidden: tuple[int, ...], tmp_path: Path) -> None:
     estimator = make_pipeline(StandardScaler(), MLPClassifier(hidden, activation="tanh", max_iter=100, random_state=1)).fit(
         X, Y
     )
-    wide, usual = (nn.from_sklearn(estimator, X, degree=9, intervals=how) for how in ("proven", "calibrated"))
+    wide, usual = (ml.compile(estimator, X, degree=9, intervals=how) for how in ("proven", "calibrated"))
     assert wide.ranges is not None
     assert usual.ranges is not None
     assert wide.ranges.proven == 1
@@ -171,13 +171,13 @@ def test_proven_intervals(hidden: tuple[int, ...], tmp_path: Path) -> None:
     assert "all results inside are proven" in half.explain()
     half.encrypt(hg.SecretKey.generate(half.parameters), samples)
     with pytest.raises(hg.ParameterError, match="intervals must be calibrated or proven"):
-        nn.from_sklearn(estimator, X, intervals="exact")
+        ml.compile(estimator, X, intervals="exact")
 
 
 # Model files
 
 
-def test_the_clients_part_of_a_model_checks_ranges(file: Path, model: nn.Model) -> None:
+def test_the_clients_part_of_a_model_checks_ranges(file: Path, model: ml.EstimatorModel) -> None:
     """The client's part of a model file has the ranges of the features and refuses samples outside them; the complete model
     evaluates its layers.
     """
@@ -192,7 +192,7 @@ def test_the_clients_part_of_a_model_checks_ranges(file: Path, model: nn.Model) 
     secret = hg.SecretKey.generate(half.parameters)
     server = hg.Server(half.keys(secret))
     values = half.decrypt(secret, whole.run(server, half.encrypt(secret, X)), like=X)
-    assert np.abs(values - model.clear(X).T).max() < 1e-3
+    assert np.abs(values - model.clear(X)).max() < 1e-3
     for factor in (3, 5, 10):
         with pytest.raises(hg.PlaintextRangeError, match=r"row 17: feature \d is .* outside its calibrated range"):
             half.encrypt(secret, outlier(factor))
@@ -227,7 +227,7 @@ def test_model_files_of_the_first_format_have_no_ranges(file: Path) -> None:
     secret = hg.SecretKey.generate(half.parameters)
     server = hg.Server(half.keys(secret))
     values = half.decrypt(secret, whole.run(server, half.encrypt(secret, X)), like=X)
-    assert np.abs(values - hg.ModelBundle.load(file)._form.model.clear(X).T).max() < 1e-3  # type: ignore[attr-defined]
+    assert np.abs(values - hg.ModelBundle.load(file)._form.model.clear(X)).max() < 1e-3  # type: ignore[attr-defined]
     for former in (whole, second):  # class labels are texts in those formats
         assert np.array_equal(former.predict(values).astype(int), hg.ModelBundle.load(file).predict(values))
         with pytest.raises(hg.DtypeError, match=r"format [12] does not say how .* export the model again"):
@@ -277,7 +277,7 @@ def test_invalid_ranges_are_refused(file: Path, part: str) -> None:
             hg.ModelBundle.load(resign.signed(document))
 
 
-def test_a_set_that_cannot_hold_the_results_is_refused(model: nn.Model, tmp_path: Path) -> None:
+def test_a_set_that_cannot_hold_the_results_is_refused(model: ml.EstimatorModel, tmp_path: Path) -> None:
     """A set that cannot hold the results is refused when the file is written."""
     small = hg.ckks.parameters(n=2**14, levels=6, log_scale=40, base_bits=44, special=1)
     with pytest.raises(hg.ParameterError, match="has room for"):
@@ -289,7 +289,7 @@ def test_very_many_features(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     samples = rng.uniform(-1, 1, (3, (1 << 14) + 1))
     samples[0, 5] = 3
-    wide = nn.from_sklearn(LinearRegression().fit(samples, [1, 2, 3]), samples)
+    wide = ml.compile(LinearRegression().fit(samples, [1, 2, 3]), samples)
     half = wide.export(tmp_path / "wide.hgm", samples=4).client()
     assert set(half.inputs[0].ranges) == {(half.inputs[0].low, half.inputs[0].high)}
     assert half.inputs[0].high >= 3
@@ -299,7 +299,7 @@ def test_very_many_features(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["model", "whole", "half"])
-def test_invalid_values(part: str, model: nn.Model, file: Path) -> None:
+def test_invalid_values(part: str, model: ml.EstimatorModel, file: Path) -> None:
     """NaN, infinity, masked values, texts and complex numbers are refused, also with unchecked=True."""
     whole = hg.ModelBundle.load(file)
     encrypt: Any = {"model": model, "whole": whole, "half": whole.client()}[part].encrypt

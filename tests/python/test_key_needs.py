@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import heliograph as hg
-from heliograph import nn
+from heliograph import ml, nn
 
 N = 1 << 10
 SLOTS = 8
@@ -233,12 +233,12 @@ def test_models_of_scikit_learn() -> None:
         warnings.simplefilter("ignore")  # the estimator need not converge
         network.fit(samples, samples.sum(1))
     for estimator, relinearize in ((line, False), (network, True)):
-        model = nn.from_sklearn(estimator, samples)
+        model = ml.compile(estimator, samples)
         secret = hg.SecretKey.generate(model.parameters(samples=2))
         keys = secret.evaluation_keys(for_=model)
         assert (keys.relinearize, keys.rotations) == (relinearize, [])
         x = model.encrypt(secret, samples[:2])
-        found = model.predict(secret.decrypt(model(hg.Server(keys).bind(x))))[:2]
+        found = model.predictions(model.decrypt(secret, model(hg.Server(keys).bind(x))))[:2]
         assert found.shape == (2,)
         if relinearize:
             with pytest.raises(hg.MissingKeyError):

@@ -9,7 +9,7 @@ import pytest
 
 import heliograph as hg
 import tfhe_rig
-from heliograph import nn
+from heliograph import ml, nn
 
 MASKED = np.ma.array([[1, 2], [3, 4]], mask=[[False, True], [False, False]])
 #: Containers of masked arrays, in which NumPy may ignore the mask.
@@ -60,8 +60,8 @@ def test_models_and_searches_refuse_masked_values(tmp_path: Any) -> None:
     image = np.ma.array(np.zeros((8, 8), int), mask=False)
     image[0, 0] = np.ma.masked
     network = nn.load("digits")
-    layer = nn.Dense(np.array([[2.0, 1.0]]), np.array([0.5]))
-    model = nn.Model("a line", (layer,), None, False, 8.0)
+    layer = ml.Dense(np.array([[2.0, 1.0]]), np.array([0.5]))
+    model = ml.EstimatorModel("a line", (layer,), None, False, 8.0)
     index = hg.knn.Vectors(np.array([[1, 2], [0, 3]], np.int8))
     client = hg.knn.VectorClient(index.layout)
     sample = np.ma.array([1.0, 2.0], mask=[True, False])

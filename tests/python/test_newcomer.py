@@ -132,7 +132,7 @@ REFUSED: dict[str, tuple[Attempt, type[Exception], str]] = {
     "a forecast of a number": (lambda: hg.forecast(3, tensor("bfv")), hg.DtypeError, "function of tensors, not int"),  # type: ignore[arg-type]
     "a set for a number": (lambda: hg.parameters_for(3, [1]), hg.DtypeError, "a function of a tensor, not int"),  # type: ignore[call-overload]
     "samples by a key of BFV": (
-        lambda: hg.nn.Model.encrypt(None, secret_of("bfv"), [[1]]), hg.DtypeError, "key of CKKS, not by <BFV secret key",
+        lambda: hg.ml.EstimatorModel.encrypt(None, secret_of("bfv"), [[1]]), hg.DtypeError, "key of CKKS, not by <BFV secret key",
     ),
 }  # fmt: skip
 

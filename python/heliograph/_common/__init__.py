@@ -1,1 +1,1 @@
-"""Code that all subpackages share: arguments, tensors, parameters, files, HTML. The folder names no scheme."""
+"""Code that all subpackages share: arguments, tensors, parameters, files, HTML. Code in this folder names no scheme."""

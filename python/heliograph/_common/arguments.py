@@ -23,7 +23,7 @@ K = TypeVar("K")
 class IndexingError(_core.ShapeError, IndexError):
     """An index that a tensor does not have: out of range, too many indices, or an invalid type.
 
-    Also a Python `IndexError`.
+    The class is also a Python `IndexError`.
     """
 
 
@@ -126,8 +126,9 @@ def absolute_sums(rows: Int64Array) -> list[int]:
 
 
 def centred(values: Int64Array, modulus: int) -> Int64Array:
-    """Returns residues centred in -(modulus // 2) ... modulus // 2. For an even modulus, the residue modulus / 2 stays
+    """Returns residues as integers from -(modulus // 2) to modulus // 2. For an even modulus, the residue modulus / 2 stays
     positive.
+
     """
     with np.errstate(over="ignore"):  # a NumPy scalar warns of the product's overflow, which the subtraction cancels
         rest = values - values // modulus * modulus
@@ -189,7 +190,7 @@ def from_residues(residues: npt.NDArray[Any], moduli: Sequence[int]) -> npt.NDAr
     product = 1
     total = np.zeros(residues.shape[1:], dtype=object)
     for r, t in zip(residues, moduli, strict=True):
-        # Garner: add a multiple of the product of the previous moduli
+        # Garner's algorithm: add a multiple of the product of the previous moduli
         lift = (r.astype(object) - total) * pow(product, -1, t) % t
         total = total + lift * product
         product *= t
@@ -270,7 +271,7 @@ def is_finite_real(value: Any) -> bool:
 
 
 def reals(values: Any, what: str) -> npt.NDArray[np.float64]:
-    """Returns `values` as float64. NaN and infinities pass.
+    """Returns `values` as float64. NaN and infinities are returned unchanged.
 
     Raises DtypeError for anything but real numbers, ShapeError for rows of different lengths, PlaintextRangeError for
     integers beyond floats.
@@ -286,7 +287,7 @@ def reals(values: Any, what: str) -> npt.NDArray[np.float64]:
 def interval_of(bound: Any) -> tuple[float, float]:
     """Returns a bound on values as (lowest, highest).
 
-    `bound` is a magnitude above 0, or such a pair. Raises ParameterError.
+    `bound` is a magnitude above 0, or a pair (lowest, highest). Raises ParameterError.
     """
     if is_finite_real(bound) and bound > 0:
         return -float(bound), float(bound)
@@ -308,7 +309,7 @@ def text_of(value: Any, what: str, allowed: Sequence[str]) -> str:
 
 
 def word_size_of(value: Any) -> int:
-    """Returns a word size. Raises ParameterError unless it is 64 or 32."""
+    """Returns a word size. Raises ParameterError unless the size is 64 or 32."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value not in (64, 32):
         raise _core.ParameterError(f"word_size must be 64 or 32, got {described(value)}")
     return int(value)
@@ -455,7 +456,7 @@ def printable(text: str) -> str:
 
 
 def digits_of(low: float, high: float) -> int:
-    """Returns how many significant digits, 6 to 17, a message needs to distinguish the ends of an interval."""
+    """Returns the number of significant digits, 6 to 17, that a message needs to distinguish the ends of an interval."""
     width, largest = high - low, max(abs(low), abs(high))
     return min(17, max(6, 4 + math.ceil(math.log10(largest / width)))) if 0 < width < math.inf else 6
 
@@ -486,16 +487,16 @@ def require_room(parameters: Any, values: Any, axis: int, each: int, room: int =
 
 
 def require_filled(have: int, room: int, what: str, pad: Any) -> None:
-    """Raises ShapeError for fewer values than places unless `pad` is set, DtypeError for a `pad` that is no boolean."""
+    """Raises ShapeError for fewer values than slots unless `pad` is set, DtypeError for a `pad` that is no boolean."""
     if not flag(pad, "pad") and have < room:
         raise _core.ShapeError(f"{have:,} values for {room:,} {what}; pass pad=True to fill the rest with zeros")
 
 
 def in_ciphertexts(array: npt.NDArray[E], room: int, what: str, split: Any, pad: Any) -> npt.NDArray[E]:
-    """Arranges values [..., length] for ciphertexts of `room` values.
+    """Arranges values [..., length] for ciphertexts with `room` slots.
 
     With `split` the result is [..., ciphertexts, room], and zeros fill the last ciphertext. Without `split`, raises
-    ShapeError for more values than room, and for fewer unless `pad` is set."""
+    ShapeError for more values than `room`, and for fewer unless `pad` is set."""
     have = array.shape[-1]
     if flag(split, "split"):
         count = max(1, -(-have // room))

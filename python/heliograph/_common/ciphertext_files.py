@@ -96,7 +96,7 @@ class Parts:
 
 
 def source_of(data: Buffer) -> bytes:
-    """Returns an immutable copy of the bytes. Raises DtypeError."""
+    """Returns an immutable copy of the bytes of a part. Raises DtypeError."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise _core.DtypeError(f"a file's content must be bytes, got {type(data).__name__}")
     return bytes(data)
@@ -105,7 +105,7 @@ def source_of(data: Buffer) -> bytes:
 class Serializable(HtmlRepr):
     """Base class of objects that client and server exchange, as bytes or as a file of the same bytes."""
 
-    _TYPE: ClassVar[str]  # field `type` of its file header
+    _TYPE: ClassVar[str]  # the field `type` of the file header
 
     def _pieces(self) -> Iterator[Piece]:
         """Yields the file piece by piece."""
@@ -117,7 +117,7 @@ class Serializable(HtmlRepr):
         raise NotImplementedError
 
     def to_bytes(self) -> bytes:
-        """Returns the bytes of its file.
+        """Returns the bytes of the file.
 
         >>> len(answer.to_bytes()) > 1000
         True
@@ -137,7 +137,7 @@ class Serializable(HtmlRepr):
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """Reads a file of `save`. Raises FormatError, DamagedFileError, VersionError, OSError.
+        """Reads a file that `save` wrote. Raises FormatError, DamagedFileError, VersionError, OSError.
 
         >>> table.save("t.hg")
         >>> hg.sql.EncryptedTable.load("t.hg").nbytes == table.nbytes
@@ -147,7 +147,7 @@ class Serializable(HtmlRepr):
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> Self:
-        """Reads the bytes of `to_bytes`. Raises the errors of `load`.
+        """Reads bytes that `to_bytes` returned. Raises the errors of `load`.
 
         >>> hg.sql.EncryptedTable.from_bytes(table.to_bytes()).nbytes == table.nbytes
         True

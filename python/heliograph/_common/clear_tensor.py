@@ -42,7 +42,8 @@ class ClearTensor(IntegerLayers):
     """Integers [ciphertext axes..., slots] with the operations of a `Tensor` of BFV, computed exactly and in the clear.
 
     With a `modulus` below 2^31, it computes centred residues, as a tensor does for each plaintext modulus; results of
-    several moduli combine to larger integers. Without one, raises PlaintextRangeError if a result could exceed 63 bits.
+    several moduli combine to larger integers. Without a `modulus`, raises PlaintextRangeError if a result could exceed 63
+    bits.
 
     >>> x = hg.ClearTensor([[1, 2, 3, 4], [5, 6, 7, 8]])  # two "ciphertexts" of four values, in the clear
     >>> hg.matmul([[1, -1]], x * x).values
@@ -66,23 +67,23 @@ class ClearTensor(IntegerLayers):
         return integers(values, what) if self.modulus is None else residues(values, self.modulus, what)
 
     def _reduced(self, values: Int64Array) -> ClearTensor:
-        """Wraps a result, reduced modulo the modulus."""
+        """Wraps an array of results in a clear tensor, reduced modulo the modulus."""
         return self._view(values if self.modulus is None else centred(values, self.modulus))
 
     def _view(self, values: Int64Array) -> ClearTensor:
-        """Wraps values that need no reduction."""
+        """Wraps an array of values that need no reduction in a clear tensor."""
         result: ClearTensor = object.__new__(ClearTensor)
         result.modulus, result.values = self.modulus, values
         return result
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes without the slots."""
+        """Lengths of the axes, without the axis of slots."""
         return self.values.shape[:-1]
 
     @property
     def ndim(self) -> int:
-        """Number of axes without the slots."""
+        """Number of axes, without the axis of slots."""
         return self.values.ndim - 1
 
     @property
@@ -92,7 +93,7 @@ class ClearTensor(IntegerLayers):
 
     @property
     def size(self) -> int:
-        """Number of entries without the slots."""
+        """Number of entries, not counting the values in the slots."""
         return int(np.prod(self.shape, dtype=np.int64))
 
     def bound(self) -> int:
@@ -162,15 +163,15 @@ class ClearTensor(IntegerLayers):
         return product
 
     def relinearize(self, *, keys: Any = None, progress: Any = None) -> ClearTensor:
-        """Same as `heliograph.relinearize`. Returns the same tensor."""
+        """Same as `heliograph.relinearize`. Returns the tensor itself."""
         return self
 
     def shrink(self, level: int = 0) -> ClearTensor:
-        """Same as `heliograph.shrink`. Returns the same tensor."""
+        """Same as `heliograph.shrink`. Returns the tensor itself."""
         return self
 
     def split_moduli(self) -> list[ClearTensor]:
-        """Same as `heliograph.split_moduli`. Returns the same tensor."""
+        """Same as `heliograph.split_moduli`. Returns the tensor itself."""
         return [self]
 
     def join_moduli(self, others: Any) -> ClearTensor:
@@ -324,7 +325,7 @@ def _require_range(bound: int) -> None:
 
 
 def _exact_product(weights: Int64Array, x: Int64Array) -> npt.NDArray[np.int64]:
-    """Returns weights @ x, by floating-point BLAS if every partial sum is exact."""
+    """Returns weights @ x, by floating-point BLAS if floats represent every partial sum exactly."""
     most = largest(x)
     if max(absolute_sums(weights), default=0) * most < 1 << 53:
         return (weights.astype(np.float64) @ x.astype(np.float64)).astype(np.int64)

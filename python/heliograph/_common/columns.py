@@ -21,7 +21,7 @@ Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 #: A column's values, and the mask of values that are not NULL.
 Raw = tuple[Array, BoolArray]
-#: The type of a value in results and of a column's bounds, with None for NULL.
+#: The type of a column's values in results and of the column's bounds, with None for NULL.
 Value = int | bool | str | decimal.Decimal | datetime.date | None
 
 KINDS = ("int", "decimal", "date", "text", "bool")
@@ -124,7 +124,8 @@ class Column:
         return int(number)
 
     def fraction(self, value: Any, what: str) -> Fraction:
-        """Same as `exact`, but also for numbers between two values of the column, which conditions may compare with.
+        """Same as `exact`, but also accepts numbers between two values of the column, which conditions may compare with the
+        column.
 
         >>> hg.sql.Column("decimal", places=2, low=0, high=1, nullable=False).fraction(0.125, "a discount")
         Fraction(25, 2)
@@ -270,7 +271,7 @@ class Column:
         return values.astype(bool).astype(np.int64)
 
     def completed(self, raw: Raw, name: str) -> Column:
-        """Returns a copy with missing fields taken from the data.
+        """Returns a copy of the description with missing fields taken from the data.
 
         >>> hg.sql.Column("int").completed((np.array([3, 9]), np.array([True, True])), "a")
         <column int, 3 to 9>
@@ -491,7 +492,10 @@ def _of_series(series: Any) -> Raw:
 
 
 def _is_of_one_type(values: Any) -> bool:
-    """Returns whether NumPy keeps a list's values. NumPy converts mixed lists to strings and large integers to floats."""
+    """Returns whether NumPy keeps a list's values when it converts the list. NumPy converts mixed lists to strings and large
+    integers to floats.
+
+    """
     types = set(map(type, values)) if isinstance(values, (list, tuple)) else set()
     if len(types) != 1:
         return False

@@ -28,13 +28,14 @@ class Container:
     type: str
     header: dict[str, Any]
     arrays: dict[str, Array]
-    digest: str  #: SHA-256 of the whole file, including the digest that the file ends with
+    digest: str  #: SHA-256 of the whole file, including the digest at the end of the file
 
 
 def pieces(
     kind: str, header: Mapping[str, Any], arrays: Sequence[tuple[str, str, Sequence[int]]], contents: Iterable[Piece]
 ) -> Iterator[Piece]:
-    """Yields the bytes of a container piece by piece, for arrays of (name, dtype, shape) and the bytes of each.
+    """Yields the bytes of a container piece by piece: `arrays` has (name, dtype, shape) of each array, and the bytes of each
+    array follow.
 
     Raises FormatError if the header is too large, DamagedFileError if JSON cannot hold it.
     """
@@ -81,7 +82,7 @@ def load(path: str) -> Container:
     """Reads and checks a whole file. Raises the errors of `from_bytes`, and OSError, OutOfMemoryError."""
     with Path(path).open("rb") as stream:
         prefix = stream.read(_core.container.PREFIX_BYTES)
-        _core.container.header_end(prefix, os.fstat(stream.fileno()).st_size)  # check before allocating memory
+        _core.container.header_end(prefix, os.fstat(stream.fileno()).st_size)  # check the length before allocating memory
         try:
             return from_bytes(prefix + stream.read())
         except MemoryError:

@@ -1,4 +1,4 @@
-"""Texts of the docstrings of the engine's error classes. docs/errors.md repeats them and says what to do."""
+"""Texts of the docstrings of the engine's error classes. docs/errors.md repeats these texts and adds remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Registry of writers of model bundles. `heliograph.models.bundle` fills it, so that models need not import that module."""
+"""Registry of writers of model bundles. `heliograph.models.bundle` fills this registry, so that model classes need not
+import that module.
+"""
 
 from __future__ import annotations
 

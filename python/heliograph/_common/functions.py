@@ -53,7 +53,7 @@ def multiply(a: PlainOperand, b: T, *, progress: Progress | None = None) -> T: .
 
 @composite
 def multiply(a: Any, b: Any, *, progress: Progress | None = None) -> Any:
-    """Returns ``a * b``, elementwise, with NumPy's broadcasting. One operand at least is a tensor.
+    """Returns ``a * b``, elementwise, with NumPy's broadcasting. At least one operand is a tensor.
 
     `progress` is called with the completed fraction, from 0 to 1. Raises ShapeError, MismatchError, LevelError.
 
@@ -68,10 +68,10 @@ def multiply(a: Any, b: Any, *, progress: Progress | None = None) -> Any:
 
 @composite
 def square(x: T, *, progress: Progress | None = None) -> T:
-    """Returns ``x * x``, elementwise; cheaper than a product of two tensors.
+    """Returns ``x * x``, elementwise; cheaper than a product of two different tensors.
 
-    In BFV and BGV the result has degree two (three polynomials) until it is relinearized. In CKKS it is relinearized and
-    rescaled. Raises LevelError, MissingKeyError.
+    In BFV and BGV the result has degree two (three polynomials) until it is relinearized. In CKKS the result is relinearized
+    and rescaled. Raises LevelError, MissingKeyError.
 
     >>> secret.decrypt(hg.square(x))
     array([[ 1,  4,  9, 16],
@@ -82,7 +82,7 @@ def square(x: T, *, progress: Progress | None = None) -> T:
 
 @composite
 def relinearize(x: T, *, keys: Any = None, progress: Progress | None = None) -> T:
-    """Returns the tensor with ciphertexts of degree one: one key switch for each ciphertext.
+    """Returns the tensor with ciphertexts of degree one, by one key switch for each ciphertext.
 
     `keys` defaults to the keys of the tensor's server. Raises MissingKeyError without a relinearization key.
 
@@ -131,13 +131,14 @@ def matmul(
     CKKS.
 
     `axis` is an axis of ciphertexts, or "slots" for the values inside each ciphertext. By default it is the first axis of
-    ciphertexts or the slots: the one with as many entries as `weights` has columns. If both have that number, `axis` is
-    required.
+    ciphertexts or the slots: the one with as many entries as `weights` has columns. If both the axis of ciphertexts and the
+    slots have that number of entries, `axis` is required.
 
     Along ciphertexts, each weight multiplies whole ciphertexts: one modular matrix product in BFV and BGV. Along slots (CKKS
     only), the product takes one level and the rotations listed by `hg.ckks.LinearTransform`.
 
-    TFHE has no slots. TFHE's weights may be encrypted, on either side. Without `axis`, it follows NumPy's matmul.
+    TFHE has no slots. TFHE's weights may be encrypted, on either side. Without `axis`, a product in TFHE follows NumPy's
+    matmul.
 
     Raises ShapeError, DtypeError, PlaintextRangeError, LevelError, MissingKeyError.
 
@@ -216,8 +217,8 @@ def conv2d_square_pool(
     """Returns relinearize(sum_pool2d(square(conv2d(x, ...)), pool)), bit for bit, in less memory. BFV and BGV only.
 
     `x` has shape (channels, H, W). The output channels are computed in blocks of `stretch` channels, so that only one block
-    of outputs and squares is in memory. With 0, a block fills half of the free memory. Raises ShapeError, DtypeError,
-    MissingKeyError, and OutOfMemoryError before anything is computed.
+    of outputs and squares is in memory. If `stretch` is 0, a block fills half of the free memory. Raises ShapeError,
+    DtypeError, MissingKeyError, and OutOfMemoryError before anything is computed.
 
     >>> image = server.bind(secret.encrypt(np.arange(16).reshape(4, 4)))
     >>> y = hg.conv2d_square_pool(image.reshape(1, 2, 2), np.array([[[[2]]]]), pool=2)  # sums of (2 x)^2 over the pixels
@@ -234,7 +235,7 @@ def split_moduli(x: T) -> list[T]:
     """Returns one tensor for each plaintext modulus of x, without a copy. BFV and BGV only.
 
     A long computation can then run modulus by modulus, with the memory that one modulus needs. The operands of an operation
-    must have the same moduli. Join the tensors (`join_moduli`) to save or decrypt them.
+    must have the same moduli. To save or decrypt the tensors, join them (`join_moduli`).
 
     >>> two = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_modulus=[65537, 114689]))
     >>> [y.plain_moduli for y in hg.split_moduli(two.encrypt([100_000], pad=True))]
@@ -267,15 +268,15 @@ def join_moduli(tensors: Sequence[T]) -> T:
 def sum(x: T, axis: Axis = None, *, keys: Any = None, progress: Progress | None = None) -> T:
     """Returns the sum over axes of ciphertexts, slot by slot, or over the slots of each ciphertext.
 
-    `axis` is one axis, a sequence of axes, or "slots". A sum over slots is in every slot. By default the sum is over all
-    axes. For one ciphertext, of shape (), the default is its slots. TFHE has no slots.
+    `axis` is one axis, a sequence of axes, or "slots". The sum over slots is in every slot of the result. By default the sum
+    is over all axes. For one ciphertext, of shape (), the default is its slots. TFHE has no slots.
 
-    The sum over slots takes rotations and additions. The sum needs keys for the rotations 1, 2, 4, ...
-    (`hg.ckks.sum_rotations`); in BFV and BGV for those below N/2 and for the column exchange.
+    The sum over slots takes rotations and additions. The sum over slots needs keys for the rotations 1, 2, 4, ...
+    (`hg.ckks.sum_rotations`); in BFV and BGV it needs those below N/2 and the key for the column exchange.
 
-    Only the tensor's `slots` values count. The content of the unused slots is unknown after ``x - mean``, or if the tensor
-    comes from a file that does not state it. In these cases a plaintext mask clears the unused slots first. A mask takes one
-    level in CKKS and adds noise in BFV and BGV.
+    Only the tensor's first `slots` values are added. The content of the unused slots is unknown after ``x - mean``, or if
+    the tensor comes from a file that does not state it. In these cases a plaintext mask clears the unused slots first. A
+    mask takes one level in CKKS and adds noise in BFV and BGV.
 
     Raises ShapeError, DtypeError, MissingKeyError, and LevelError if no level is left for a mask.
 
@@ -324,8 +325,9 @@ def rotate_rows(
 ) -> T:
     """Returns the slots rotated left by `steps` within each of the two rows of N/2. BFV and BGV only.
 
-    Several steps give a new first axis with one entry for each step. Several steps cost little more than one rotation
-    (hoisting). Unused slots count as zeros. If the content of unused slots is unknown, a plaintext mask clears them first.
+    If `steps` has several steps, the result has a new first axis with one entry for each step. Several steps cost little
+    more than one rotation (hoisting). Unused slots count as zeros. If the content of unused slots is unknown, a plaintext
+    mask clears these slots first.
 
     `compose` controls rotations by steps that have no key. Steps without a key can be composed of keyed rotations, by the
     fewest key switches (`EvaluationKeys.composition`). Each key switch takes as long as a rotation with a key and adds
@@ -389,7 +391,10 @@ def stack(tensors: Sequence[T], axis: int = 0) -> T:
 
 
 def _of_one_kind(tensors: Sequence[Any], what: str) -> Any:
-    """Returns the tensors' class. Raises DtypeError for anything but tensors of one class, ShapeError for an empty list."""
+    """Returns the common class of the tensors. Raises DtypeError for anything but tensors of one class, ShapeError for an
+    empty list.
+
+    """
     if not isinstance(tensors, (Computable, list, tuple)):
         raise _core.DtypeError(f"{what} takes a list of tensors, not {type(tensors).__name__}")
     if not len(tensors):
@@ -413,7 +418,8 @@ def _of(tensor: Any) -> str:
 def shrink(x: T, level: int = 0) -> T:
     """Switches to a smaller ciphertext modulus: the same values in fewer bytes. BFV and BGV only.
 
-    `level` is the number of primes that remain; with 0, as few as the noise estimate allows. Raises LevelError.
+    `level` is the number of primes that remain; with 0, as few primes remain as the noise estimate allows. Raises
+    LevelError.
 
     >>> y = hg.shrink(hg.relinearize(x * x))
     >>> y.level < x.level, len(y.to_bytes()) < len((x * x).to_bytes())

@@ -28,7 +28,7 @@ def _yes(value: Any) -> str:
     return "yes" if value else "no"
 
 
-#: Attributes in display order: name, label and formatter. An object shows the attributes that it has.
+#: Attributes in display order: name, label and formatter. An object's table shows only the attributes that the object has.
 _FACTS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("id", "key", lambda key: key[:8]),
     ("shape", "shape", str),

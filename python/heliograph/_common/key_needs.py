@@ -11,10 +11,11 @@ from heliograph._common.arguments import described
 from heliograph._common.parameters import Parameters
 from heliograph._common.tensor import Tensor
 
-#: Functions with an axis argument. A purpose that gives no axis means the sum over slots, since other axes need no keys.
+#: Functions with an axis argument. If a purpose gives no axis, the sum is over slots, since sums over other axes need no
+#: keys.
 _ALONG_SLOTS = [found for name in ("sum", "mean") if (found := getattr(functions, name, None)) is not None]
 
-#: By scheme: the generator whose powers are rotations, and the argument for the column exchange or conjugation.
+#: For each scheme: the generator whose powers are rotations, and the argument for the column exchange or conjugation.
 TURNS = {"exact": (3, "columns"), "ckks": (5, "conjugate")}
 
 #: The number of a rotation key for a level is the level, shifted by these bits, and its automorphism.
@@ -25,9 +26,11 @@ Trial = Callable[[Callable[..., Any], Sequence[Any] | None], dict[str, Any]]
 
 
 def needs_of(purposes: Any, parameters: Any, trial: Trial) -> tuple[dict[str, Any], list[Any]]:
-    """Returns the arguments of `evaluation_keys` for all purposes together, and the programs of instructions among them.
+    """Returns the arguments of `evaluation_keys` for all purposes together, and the programs of instructions among the
+    purposes.
 
-    Raises DtypeError for an invalid purpose, MismatchError for one of another parameter set, and the errors of its function.
+    Raises DtypeError for an invalid purpose, MismatchError for a purpose of another parameter set, and the errors of the
+    purpose's function.
     """
     several = list(purposes) if isinstance(purposes, (list, set, frozenset)) else [purposes]
     if not several:
@@ -125,7 +128,7 @@ def recorded_needs(numbers: Sequence[int], scheme: str, n: int) -> dict[str, Any
     generator, other = TURNS[scheme]
     steps = {pow(generator, k, 2 * n): k for k in range(1, n // 2)}
     needs: dict[str, Any] = {"relinearize": 0 in numbers}
-    rotations = [k for g, k in steps.items() if g in numbers]  # steps as evaluation keys list them
+    rotations = [k for g, k in steps.items() if g in numbers]  # steps in the form in which evaluation keys list them
     if rotations:
         needs["rotations"] = sorted(rotations)
     if 2 * n - 1 in numbers:

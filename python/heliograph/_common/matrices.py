@@ -29,7 +29,7 @@ def along_axis(x: Any, axis: Any) -> int | None:
 
 
 def sums_slots(x: Any, axis: Any) -> bool:
-    """Tells whether a sum is over the slots: if `axis` says so, or for one ciphertext without an axis."""
+    """Tells whether a sum is over the slots: if `axis` says so, or if there is one ciphertext and no `axis`."""
     return isinstance(axis, str) or (axis is None and x.ndim == 0)
 
 
@@ -46,7 +46,7 @@ def require_one_meaning(x: Any, array: Any) -> None:
 
 
 def matrix_of(weights: Any, as_array: Callable[[Any, str], Any]) -> Any:
-    """Returns clear weights [rows, columns]. Raises ShapeError, and as `as_array`."""
+    """Returns clear weights [rows, columns]. Raises ShapeError, and the errors of `as_array`."""
     w = as_array(weights, "the weights")
     if w.ndim != 2:
         raise _core.ShapeError(

@@ -28,14 +28,14 @@ class Observer(Protocol):
         """Performs an operation."""
 
     def same(self, made: Any, x: Any) -> None:
-        """Reports that `made` now holds the content of x, after an operation in place."""
+        """Reports that `made` now holds the content of x, after an in-place operation."""
 
     def bootstrapped(self, made: Any, x: Any) -> None:
         """Reports that `made` is x after an automatic bootstrap."""
 
 
-#: Called for each outermost operation of any thread with the operation's name, its caller's frame, and a function that
-#: performs it. The tracer calls that function and returns its result.
+#: A tracer is called for each outermost operation of any thread. Its arguments are the operation's name, the caller's frame,
+#: and a function that performs the operation. The tracer calls this function and returns its result.
 Tracer = Callable[[str, FrameType, Callable[[], Any]], Any]
 
 _OBSERVER: ContextVar[Observer | None] = ContextVar("heliograph.observer", default=None)
@@ -77,7 +77,7 @@ def operation(method: Callable[P, R]) -> Callable[P, R]:
 
 
 def view(method: Callable[P, R]) -> Callable[P, R]:
-    """Marks a function whose result holds ciphertexts of its operand: an operation, but no step of traces."""
+    """Marks a function whose result holds ciphertexts of its operand: an operation for observers, but no step of traces."""
     return _marked(method, _observed(method), is_step=False)
 
 

@@ -13,7 +13,7 @@ from heliograph._common.schemes import SCHEMES, EngineObject, engine_property
 if TYPE_CHECKING:  # Python 3.11's TypeVar takes no default
     from typing_extensions import TypeVar
 
-    #: The class of secret keys of a set's scheme.
+    #: The class of secret keys that belongs to the scheme of a parameter set.
     K = TypeVar("K", default=Any)
     P = TypeVar("P", bound="Parameters[Any]", default=Any)
 else:
@@ -64,11 +64,11 @@ class Parameters(EngineObject, Generic[K]):
         return f"parameters: {self!r} and {other!r}"
 
     def _summary(self) -> str:
-        """Returns the part of a repr after the name."""
+        """Returns the part of a repr that follows the name."""
         raise NotImplementedError
 
     def __reduce__(self) -> Any:
-        """Supports pickle by the fields of a file's header, and `needs`."""
+        """Supports pickle by the fields of a file's header and the attribute `needs`."""
         return from_header, (header_fields(self), self.needs)
 
     def explain(self) -> str:

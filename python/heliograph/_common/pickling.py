@@ -1,4 +1,6 @@
-"""Registry of pickle reducers. The modules that read files fill it, so that tensors and parameters need not import them."""
+"""Registry of pickle reducers. The modules that read files fill this registry, so that tensors and parameters need not
+import them.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from heliograph import _core
 from heliograph._common.arguments import described, is_whole, printable
 
-#: The library's logger. The logger is silent until a handler is set up: ``logging.basicConfig(level=logging.INFO)``.
+#: The library's logger. The logger prints nothing until a handler is set up: ``logging.basicConfig(level=logging.INFO)``.
 logger = logging.getLogger("heliograph")
 logger.addHandler(logging.NullHandler())
 
@@ -32,7 +32,7 @@ def log_device() -> None:
 
 
 def threads(count: int | None = None) -> int:
-    """Returns the number of CPU threads, after setting it to `count` (1 to 512) if given. Opens the device.
+    """Returns the number of CPU threads, after setting it to `count` (1 to 512) if given. The call opens the device.
 
     The number replaces the environment variable `HELIOGRAPH_THREADS`. Set it before any computation: an open device keeps
     its threads, and another number raises DeviceError. With a GPU, the threads do the host's work, such as encoding and
@@ -65,7 +65,7 @@ def threads(count: int | None = None) -> int:
 
 
 def _in_use() -> int:
-    """Returns the threads of a CPU device; for other devices, those of the host's work."""
+    """Returns the number of threads of a CPU device; for other devices, the number of threads for the host's work."""
     counts = [int(n) for line in _core.device.describe() for n in re.findall(r"^cpu: (\d+) thread", line)]
     return counts[0] if counts else int(os.environ.get(_SETTING) or len(os.sched_getaffinity(0)))
 

@@ -18,8 +18,8 @@ class Ranks(NamedTuple):
 def ranks() -> Ranks:
     """Returns the rank of this process and the number of ranks; (0, 1) for a single process.
 
-    Before the device's first use, the call joins the other ranks, so all ranks must call it. Raises DeviceError if some do
-    not join, MismatchError if ranks run different calls.
+    Before the device's first use, the call joins the other ranks, so all ranks must call it. Raises DeviceError if some
+    ranks do not join, MismatchError if ranks run different calls.
 
     >>> hg.ranks()  # alone
     Ranks(rank=0, size=1)
@@ -28,7 +28,7 @@ def ranks() -> Ranks:
 
 
 def barrier() -> None:
-    """Blocks until all ranks have called it. Raises DeviceError if a rank has ended.
+    """Blocks until all ranks have called this function. Raises DeviceError if a rank has ended.
 
     >>> hg.barrier()  # a single process: returns at once
     """

@@ -1,6 +1,6 @@
 """Descriptions of schemes. The shared classes depend on these descriptions and name no scheme.
 
-A scheme is a package beside this module. The package's `scheme.py` describes the scheme, and each of its classes is
+Each scheme is a package beside this module. The package's `scheme.py` describes the scheme, and each of its classes is
 registered for one class of the engine's objects. So ``Tensor(core)`` makes a tensor of the scheme of `core`.
 """
 
@@ -32,7 +32,7 @@ class Scheme:
     def reader(self, kind: str) -> Any:
         """Returns the engine's class of a kind of object ("public-key"), with `load` and `from_bytes`.
 
-        Raises FormatError if the scheme has none.
+        Raises FormatError if the scheme has no such class.
         """
         if kind not in self.readers:
             raise _core.FormatError(f"the data claims to be a {kind} of {self.title}, which has none")
@@ -53,7 +53,7 @@ def described_scheme(
     module: str = "",
     files: Sequence[str] = (),
 ) -> Scheme:
-    """Registers and returns a scheme. Names that are not given follow from `key`."""
+    """Registers and returns a scheme. Names that are not given are derived from `key`."""
     SCHEMES[key] = Scheme(key, title, module or key, core, tuple(files) or (key,), instead, readers)
     return SCHEMES[key]
 
@@ -82,7 +82,10 @@ def sets_of(schemes: Iterable[Scheme]) -> str:
 
 
 class EngineObject(HtmlRepr):
-    """A wrapper of an engine object, of the class registered for it (``class X(Shared, core=_core.ckks.X)``)."""
+    """A wrapper of an engine object; each wrapper class is registered for one engine class (``class X(Shared,
+    core=_core.ckks.X)``).
+
+    """
 
     __slots__ = ("_core",)
     _classes: ClassVar[dict[type, type]] = {}
@@ -156,7 +159,8 @@ def type_of_bytes(data: Buffer) -> str | None:
 
 
 def split_type(file_type: str | None) -> tuple[Scheme, str] | None:
-    """Splits a file type into the scheme and the kind of object ("ciphertext"); None if it is of no scheme."""
+    """Splits a file type into the scheme and the kind of object ("ciphertext"); returns None if the type belongs to no
+    scheme."""
     parts = (file_type or "").split(".", 2)
     own = [s for s in SCHEMES.values() if len(parts) == 3 and parts[0] == "heliograph" and parts[1] in s.files]
     return (own[0], parts[2]) if own else None

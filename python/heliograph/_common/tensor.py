@@ -56,20 +56,20 @@ class ShapeCalls(Generic[C]):
 
     @staticmethod
     def of(scheme: Scheme) -> ShapeCalls[Any]:
-        """Returns a scheme's functions, looked up by field name."""
+        """Returns a scheme's functions, looked up by their field names."""
         return ShapeCalls(*(getattr(scheme.core, field.name) for field in fields(ShapeCalls)))
 
 
 @dataclass(frozen=True)
 class Calls:
-    """An operation of the engine: the function that makes a result, and the one that replaces its first operand."""
+    """An engine operation: the function that makes a result, and the function that replaces its first operand."""
 
     make: Callable[..., Any]
     into: Callable[..., Any]
 
 
 def lengths_of(shape: Sequence[Any], size: int) -> list[int]:
-    """Returns the lengths that the arguments of `reshape` mean; one argument may be -1. Raises DtypeError, ShapeError."""
+    """Returns the lengths that arguments of `reshape` stand for; one argument may be -1. Raises DtypeError, ShapeError."""
     lengths = whole_numbers(shape[0] if len(shape) == 1 else shape, "a length")
     if lengths.count(-1) == 1:
         product = -math.prod(lengths)
@@ -213,7 +213,7 @@ def _take_several(core: Any, axis: int, positions: Sequence[int], calls: ShapeCa
     return parts[0] if len(parts) == 1 else calls.concatenate(parts, axis)
 
 
-#: NumPy's names of arithmetic operators: their Python method names, without underscores.
+#: NumPy's names of arithmetic operators, with the names of their Python methods without underscores.
 _ARITHMETIC = {
     **{"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "floor_divide": "floordiv"},
     **{"remainder": "mod", "divmod": "divmod", "matmul": "matmul", "left_shift": "lshift", "right_shift": "rshift"},
@@ -224,7 +224,7 @@ _COMPARISONS = {
     **{"equal": ("eq", "eq"), "not_equal": ("ne", "ne"), "less": ("lt", "gt"), "greater": ("gt", "lt")},
     **{"less_equal": ("le", "ge"), "greater_equal": ("ge", "le")},
 }
-#: NumPy's name of an operator: the methods of the left and of the right operand.
+#: NumPy's name of an operator, with the methods of the left and of the right operand.
 OPERATORS = {
     **{name: (f"__{own}__", f"__r{own}__") for name, own in _ARITHMETIC.items()},
     **{name: (f"__{left}__", f"__{right}__") for name, (left, right) in _COMPARISONS.items()},
@@ -237,12 +237,12 @@ OPERATOR_NAMES = {
     **{"__ipow__": "power", "__pow__": "power", "__neg__": "negative", "__abs__": "absolute", "__invert__": "invert"},
 }
 _OPERATOR_METHODS = OPERATOR_NAMES.keys() | {"__divmod__", "__rdivmod__"}
-#: NumPy's functions whose counterpart here has another name.
+#: NumPy's functions that have another name in Heliograph.
 _COUNTERPARTS = {"add.reduce": "sum", "inner": "dot"}
 
 
 def _instead(name: str, scheme: Scheme) -> str:
-    """Returns an error text for a NumPy function on encrypted tensors, with the counterpart of the tensor's scheme."""
+    """Returns an error text for a NumPy function on encrypted tensors, with the name of the scheme's own function."""
     own = _COUNTERPARTS.get(name, name)
     places = ["heliograph", f"heliograph.{scheme.module}"]
     modules = [p for p in places if own in getattr(sys.modules.get(p), "__all__", ())]
@@ -272,14 +272,14 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
         _mark_operators(cls)
 
     def __init__(self, core: Any, keys: K | None = None) -> None:
-        super().__init__(core.handle())  # a handle of its own: in-place operations change no other tensor
+        super().__init__(core.handle())  # each tensor has its own handle: in-place operations change no other tensor
         self._keys = keys
 
     def _wrap(self, core: Any) -> Self:
         return type(self)(core, self._keys)
 
     def _with(self, core: Any, other: Tensor[Any, Any]) -> Self:
-        """Wraps a result of two tensors, with the keys of either."""
+        """Wraps the result of an operation on two tensors, with the keys of either."""
         return type(self)(core, other._keys if self._keys is None else self._keys)
 
     shape = engine_property("shape", tuple[int, ...], "Lengths of the axes of ciphertexts.")
@@ -328,7 +328,7 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
     # In-place operators change the tensor for all its references, as in NumPy. Earlier results and views keep their values.
 
     def _call(self, calls: Calls, operand: Any, *rest: Any, into: bool) -> Self:
-        """Calls the engine on this tensor and an operand. Returns a tensor with the keys of either.
+        """Calls the engine on this tensor and an operand. Returns a tensor with the evaluation keys of either operand.
 
         With `into`, the result replaces this tensor, in its own memory if no view shares it.
         """
@@ -407,7 +407,7 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
     # NumPy's protocols
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        """Calls the tensor's operator for NumPy's: ``array + x`` is ``x.__radd__(array)``.
+        """Calls the tensor's operator in place of NumPy's: ``array + x`` is ``x.__radd__(array)``.
 
         Raises DtypeError for other functions.
         """
@@ -520,7 +520,7 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
         return cls(cls._calls.concatenate([t._core for t in tensors], along), keys)
 
     def _along_one(self, axis: Any) -> tuple[Self, list[int]]:
-        """Returns the tensor with the axes of a reduction merged into a leading one, and the shape of the other axes."""
+        """Returns the tensor with the axes of a reduction merged into one first axis, and the shape of the other axes."""
         along = axes_of(axis, self.shape)
         rest = [a for a in range(self.ndim) if a not in along]
         shape = [self.shape[a] for a in rest]
@@ -583,7 +583,7 @@ class RingTensor(Tensor[P, K]):
 
 
 class Plaintext(OfParameters[P]):
-    """Encoded clear values, for sums and products with tensors. `hg.encode` makes them; TFHE has none.
+    """Encoded clear values, for sums and products with tensors. `hg.encode` makes these plaintexts; TFHE has none.
 
     >>> server.encode([1, 0, 2, 0])
     <BFV plaintext ()>
@@ -614,9 +614,9 @@ def _kind_of(value: Any) -> str:
 
 
 def keys_of(tensors: Sequence[Tensor[Any, K]], keys: K | None, what: str) -> K:
-    """Returns the given keys, or those of an operand.
+    """Returns the given keys, or the keys of an operand.
 
-    Raises MissingKeyError without keys, MismatchError for another scheme's.
+    Raises MissingKeyError if there are no keys, MismatchError for keys of another scheme.
     """
     if keys is not None and getattr(type(keys), "_scheme", None) is not tensors[0]._scheme:
         raise _core.MismatchError(
@@ -633,7 +633,7 @@ def keys_of(tensors: Sequence[Tensor[Any, K]], keys: K | None, what: str) -> K:
 def require_keys(x: Any, what: str, needs: dict[str, Any]) -> None:
     """Raises MissingKeyError, which lists all keys of `what`, if the tensor's keys lack some.
 
-    Ignores tensors without keys.
+    Ignores tensors that have no keys attached.
     """
     own_keys: Any = x._keys if isinstance(x, Tensor) else None
     if own_keys is not None:

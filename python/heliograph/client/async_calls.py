@@ -15,7 +15,7 @@ _POLL = 0.05
 
 
 class AsyncCalls:
-    """Runs calls on threads. `cancel` cancels a job at the service and returns whether the service knew it."""
+    """Runs calls on threads. `cancel` cancels a job at the service and returns whether the service knew the job."""
 
     def __init__(self, cancel: Callable[[str], bool]) -> None:
         self._cancel = cancel

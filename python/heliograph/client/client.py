@@ -33,7 +33,7 @@ from heliograph.sql import Answer, EncryptedTable
 
 _CHUNK = 4 << 20
 _WAIT = 20.0  # seconds of one long poll for an answer
-_SPARE = 1.0  # seconds after a deadline in which the service may report it
+_SPARE = 1.0  # seconds after a deadline in which the service may still report that the deadline passed
 _LONGEST = 1e7  # seconds; limit of timeouts and deadlines
 _LONGEST_PAGE = 1000  # entries of one page of a listing
 _VERIFIED = (0.1, 0.25)  # shares of the client's timeout to wait for the verification of a complete upload
@@ -138,7 +138,7 @@ class Client:
 
     def models(self, *, limit: int | None = None, after: str = "") -> list[dict[str, Any]]:
         """Lists the served models by name: a dict each, with name, version, title, digest, and bytes of keys, requests and
-        answers. At most `limit` of them, after the name `after`.
+        answers. The list has at most `limit` models, from the first name after `after` on.
 
         Raises UnreachableError, AccessError, ParameterError.
 
@@ -156,12 +156,12 @@ class Client:
     # Uploads
 
     def upload_keys(self, source: Any, progress: Progress | None = None) -> str:
-        """Uploads evaluation keys and returns their digest, which identifies them at the service. Bytes that the service has
-        are not sent again.
+        """Uploads evaluation keys and returns their digest, which identifies them at the service. Bytes that the service
+        already has are not sent again.
 
         `source` is a secret key, from which the model's evaluation keys are generated; evaluation keys; or the path of a
         file of them, whose upload resumes even in another process. `progress` is called with the share that has arrived.
-        `timeout` applies to each piece. Afterwards the service checks that the model can be run with the keys.
+        `timeout` applies to each piece. After the upload the service checks that the model can be run with the keys.
 
         Raises MissingKeyError, MismatchError for keys of another model; QuotaError, RateError, RevokedKeyError,
         DamagedFileError, UnreachableError, AccessError; FormatError for a file of a secret key or of another kind, before
@@ -241,8 +241,8 @@ class Client:
         return _count(reply, "Upload-Offset", total), reply.headers.get("Upload-Complete") == "?1"
 
     def _settled(self, digest: str, total: int, patience: Patience, shared: bool) -> tuple[int, bool]:
-        """Returns the state of an upload (`_upload_state`). If other clients may write (`shared`), first waits until the
-        offset no longer grows.
+        """Returns the state of an upload (`_upload_state`). If other clients may write the same upload (`shared`), first
+        waits until the offset no longer grows.
 
         If all bytes have arrived, waits for their verification: sending again would take the upload over and restart the
         verification.
@@ -263,7 +263,8 @@ class Client:
 
     def uploads(self, *, limit: int | None = None, after: str = "") -> list[dict[str, Any]]:
         """Lists this client's contents at the service by digest: a dict each, with digest, kind ("keys" or "table"), bytes,
-        and the times added and used in seconds since 1970. At most `limit` of them, after the digest `after`.
+        and the times added and used in seconds since 1970. The list has at most `limit` contents, from the first digest
+        after `after` on.
 
         Raises UnreachableError, AccessError, ParameterError.
 
@@ -289,8 +290,8 @@ class Client:
             after = following
 
     def revoke(self, digest: str | None = None) -> None:
-        """Revokes keys or a table permanently: the service deletes them and ends the jobs that use them. None: this client's
-        keys.
+        """Revokes keys or a table permanently: the service deletes them and ends the jobs that use them. If the digest is
+        None, revokes this client's keys.
 
         Raises UnknownKeyError, ForeignKeyError.
 
@@ -308,15 +309,16 @@ class Client:
     def run(
         self, x: Any, *, progress: StageProgress | None = None, deadline: float | None = None, unchecked: bool = False
     ) -> Any:
-        """Returns the model's answer to x. For an array: encrypts it, runs the model and decrypts the scores, as
-        `ModelBundle.decrypt` returns them. For an encrypted tensor, or a list of them: returns an encrypted tensor.
+        """Returns the model's answer to x. If x is an array: encrypts it, runs the model and decrypts the scores, as
+        `ModelBundle.decrypt` returns them. If x is an encrypted tensor, or a list of encrypted tensors: returns an encrypted
+        tensor.
 
         Clear values outside the model's input ranges are a PlaintextRangeError before anything is sent; ``unchecked=True``
         sends them anyway (`ModelBundle.encrypt`).
 
         `progress` is called with the present stage and its completed share. `deadline` is in seconds; the service ends the
-        job then. A request without an answer is sent again, and its job is computed once. Keys that the service has deleted
-        meanwhile are an error: this call does not upload keys.
+        job when the deadline passes. A request without an answer is sent again, and its job is computed once. Keys that the
+        service has deleted meanwhile are an error: this call does not upload keys.
 
         Raises BusyError, RateError, DeadlineError, UnknownKeyError, ForeignKeyError, RevokedKeyError, ExpiredKeyError,
         EvictedKeyError, UnreachableError, AccessError, CancelledError; as `ModelBundle.encrypt` and `decrypt`; DeviceError
@@ -387,7 +389,8 @@ class Client:
 
     def nearest(self, vector: Any, k: int = 10, *, deadline: float | None = None) -> Neighbours:
         """Returns ids and scores of the service's `k` vectors with the largest inner products with `vector`, int8
-        [dimension]. The service learns neither. Call `upload_keys(secret)` once before, with a key of `half.parameters`.
+        [dimension]. The service learns neither the vector nor the scores. Call `upload_keys(secret)` once before, with a key
+        of `half.parameters`.
 
         Raises the errors of `hg.knn.VectorClient` and `run`.
 
@@ -410,7 +413,7 @@ class Client:
         """Returns the encrypted answer to a query on the uploaded table `table`, as `hg.sql.SqlServer.sql` does. `keys` is a
         digest (None: this client's keys).
 
-        Raises SqlError, and as `run`.
+        Raises SqlError, and the errors of `run`.
 
         Example: `hg.Client`.
         """
@@ -424,7 +427,7 @@ class Client:
         return Answer.from_bytes(self._job(SQL, body, (), chosen, None, secrets.token_hex(16), deadline, table=table))
 
     def _cancel(self, id: str) -> bool:
-        """Cancels a job. Returns whether the service knew it."""
+        """Cancels a job. Returns whether the service knew the job."""
         try:
             self._http.ask("DELETE", path("jobs", id), until=time.monotonic() + min(self.timeout, 5.0))
         except _core.HeliographError:  # the job has ended, or has not arrived
@@ -471,8 +474,8 @@ class Client:
     def _submit(self, id: str, where: str, body: bytes | TensorBody | None, wait: float, patience: Patience) -> Reply:
         """Submits a job until the service has it, and returns the first reply.
 
-        If a connection was cut after the whole request was sent, asks for the job's answer first: the service may have the
-        job.
+        If a connection was cut after the whole request was sent, first asks for the job's answer, because the service may
+        have the job.
         """
         sent = False
         with _with_known_state(lambda: f"the service {'may have' if sent else 'does not have'} the job"):
@@ -491,8 +494,9 @@ class Client:
                     self._http.again(patience, error)
 
     def _poll(self, id: str, reply: Reply, progress: StageProgress | None, until: float) -> Reply | None:
-        """Polls a job once more. Returns None if the service has forgotten it (it was restarted), so that the caller submits
-        it again.
+        """Polls a job at the service once. Returns None if the service no longer knows the job (it was restarted), so that
+        the caller submits the job again.
+
         """
         try:
             if progress is None:
@@ -525,7 +529,7 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # For people
+    # Texts for people
 
     def _rows(self) -> Rows:
         half = self._model
@@ -596,7 +600,7 @@ def _opened(name: str, kind: str) -> Iterator[_File]:
 
 
 def _require_kind(file: _File, name: str, kind: str) -> None:
-    """Checks a file's kind before any byte is sent. A secret key is refused."""
+    """Checks a file's kind before any byte is sent. Raises an error for a secret key."""
     head = bytes(file[: _core.container.header_end(bytes(file[: _core.container.PREFIX_BYTES]), file.nbytes)])
     scheme = split_type(type_of_bytes(head) or "")
     if scheme and "secret" in scheme[1]:

@@ -65,7 +65,10 @@ class Reply:
 
 
 class TensorBody:
-    """A request body that serializes tensors while it is sent, one after another. `sizes` has the bytes of each."""
+    """A request body that serializes tensors while it is sent, one after another. `sizes` has the number of bytes of each
+    tensor.
+
+    """
 
     def __init__(self, tensors: Sequence[Any]) -> None:
         self._tensors = [tensor._core for tensor in tensors]
@@ -73,7 +76,7 @@ class TensorBody:
 
     @property
     def nbytes(self) -> int:
-        """Total bytes."""
+        """Total number of bytes of the body."""
         return sum(self.sizes)
 
     def write(self, send: Callable[[memoryview], object]) -> None:
@@ -261,10 +264,10 @@ class HttpClient:
         return reply
 
     def ask(self, method: str, path: str, body: Any = None, *, until: float, wait: float = 0.0, **headers: str) -> Reply:
-        """Repeats `once` until the time `until` while the service is unreachable or busy. Only for requests that may be sent
-        twice.
+        """Repeats `once` until the time `until` while the service is unreachable or busy. Use it only for requests that may
+        be sent twice.
 
-        Raises UnreachableError, BusyError at the end, and other errors of the service at once.
+        At the end, raises UnreachableError or BusyError; raises other errors of the service at once.
         """
         patience = self.patience(until - time.monotonic())
         while True:
@@ -353,7 +356,7 @@ def _address(text: Any) -> tuple[str, str, int]:
 
 
 def path(*parts: str, **query: Any) -> str:
-    """Returns a path below /v1 with its query string."""
+    """Returns a path below /v1 with a query string."""
     given = {name: value for name, value in query.items() if value is not None}
     return "/v1/" + "/".join(quote(part, safe="") for part in parts) + (f"?{urlencode(given)}" if given else "")
 

@@ -1,7 +1,7 @@
 """Retries of the client: which connection failures end a call, which are retried, and when.
 
 Every request may be sent twice: GET, HEAD and DELETE are idempotent, and the service identifies a job by its id and an
-upload by its digest and offset. So only the timeout ends a call whose connection dies.
+upload by its digest and offset. So a call whose connection dies ends only at its timeout.
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ _STAGE_TEXTS = {
 
 
 class CutError(UnreachableError):
-    """An attempt got no complete answer. Another attempt may succeed; `Patience` converts the last failure to an
-    UnreachableError."""
+    """An attempt got no complete answer from the service. Another attempt may succeed; `Patience` converts the last failure
+    to an UnreachableError.
+
+    """
 
     def __init__(self, text: str, stage: Stage, *, kept: bool = False, doubtful: bool = False) -> None:
         super().__init__(text)
@@ -116,7 +118,10 @@ class Patience:
         self._pause = _FIRST_PAUSE
 
     def extend(self, seconds: float) -> None:
-        """Moves the deadline to `seconds` from now, because another client made progress. Pauses keep their lengths."""
+        """Moves the deadline to `seconds` from now, because another client made progress. The pauses between attempts keep
+        their lengths.
+
+        """
         self.until = max(self.until, time.monotonic() + seconds)
 
     @property

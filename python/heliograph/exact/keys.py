@@ -80,9 +80,9 @@ class _Encrypts(keys.Keyed[Parameters]):
         the fourth and fifth), to compute modulus by modulus. A secret key's ciphertexts are seeded, which halves their bytes
         in files.
 
-        `bound` is the largest magnitude of a value. The bound is public and stored in files. Operations update the bound, by
-        which `decrypt` checks that results fit the plaintext modulus. Without `bound` the key records the largest value in
-        this process only, and files store how results grow with it.
+        `bound` is the largest magnitude of a value. This bound is public and stored in files. Operations update the bound of
+        a tensor, by which `decrypt` checks that results fit the plaintext modulus. Without `bound` the key records the
+        largest value in this process only, and files store how results grow with it.
 
         Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError, and OutOfMemoryError before anything is computed.
 
@@ -142,7 +142,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor]
         (`hg.cinnamon.write`), whose own keys are added; these programs need no other keys.
 
         `for_` is one purpose or a list. `for_` adds exactly the keys that the purpose needs; a relinearization key only if
-        products need it. A purpose is
+        products need it. A purpose is one of the following.
 
         - a function of one tensor: ``lambda x: hg.rotate_rows(x, [1, 5])``, ``functools.partial(hg.sum, axis="slots")``.
           `hg.sum` means the sum over slots;
@@ -228,9 +228,10 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor]
         `join_moduli`). Raises NoiseError if the noise estimate (`Tensor.noise_budget`) is exhausted or the measured noise
         exceeds it.
 
-        The estimate is a bound, so a result may be right beyond it. ``beyond_estimate=True`` decrypts it and raises
-        NoiseError only if the measured noise leaves less than one bit. The measurement is no proof: noise with few distinct
-        values, as of constant data that was doubled often, may wrap unnoticed.
+        The estimate is a bound, so a result may be right although its estimate is exhausted. ``beyond_estimate=True``
+        decrypts such a result and raises NoiseError only if the measured noise leaves less than one bit. The measured noise
+        is no
+        proof: noise with few distinct values, as of constant data that was doubled often, may wrap unnoticed.
 
         >>> secret.decrypt(x - 6)
         array([[-5, -4, -3, -2],

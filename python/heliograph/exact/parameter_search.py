@@ -109,7 +109,7 @@ def _candidates(
 
 
 def _proven(function: Callable[[Any], Any], values: Any, n: int, plain_bits: int, word_size: int, scheme: str) -> int:
-    """Returns the bound on the result that decryption checks, for inputs like `values`."""
+    """Returns the bound that decryption checks on the result, for inputs like `values`."""
     plain = _core.exact.batching_primes(n, plain_bits)
     spec = _core.exact.make_spec(
         n, _core.exact.largest_secure_log_qp(n), 0, plain, word_size, min(values.shape[-1], n), True, scheme

@@ -44,12 +44,12 @@ from heliograph.exact.scheme import EXACT
 
 #: Evaluation keys of BFV and BGV.
 Keys = EvaluationKeys["Tensor"]
-#: Sums with a tensor or a plaintext.
+#: Operations for sums with a tensor or a plaintext.
 _SUMS = {
     "add": Calls(_core.exact.add, _core.exact.add_into),
     "subtract": Calls(_core.exact.subtract, _core.exact.subtract_into),
 }
-#: Sums with integers.
+#: Operations for sums with integers.
 _INTEGER_SUMS = {
     "add": Calls(_core.exact.add_integers, _core.exact.add_integers_into),
     "subtract": Calls(_core.exact.subtract_integers, _core.exact.subtract_integers_into),
@@ -62,9 +62,9 @@ class Tensor(tensors.RingTensor[Parameters, Keys], IntegerLayers, core=_core.exa
     Operators take tensors, integers, integer arrays (one integer for each ciphertext) and plaintexts (`encode`: one integer
     for each slot). Operands broadcast over the ciphertext axes.
 
-    A product has degree two. The next product or rotation relinearizes it, or `relinearize` does; a sum of products is so
-    relinearized once. In BGV, the operands of a product are first switched to the modulus that leaves the largest noise
-    budget, if their noise estimates are known.
+    A product has degree two. The next product or rotation relinearizes it, or `relinearize` does; so a sum of products is
+    relinearized once. In BGV, the operands of a product are first switched to the modulus that leaves the
+    largest noise budget, if their noise estimates are known.
 
     >>> secret.decrypt(x[0] * x[1] + 1)
     array([ 6, 13, 22, 33])
@@ -106,8 +106,8 @@ class Tensor(tensors.RingTensor[Parameters, Keys], IntegerLayers, core=_core.exa
 
     @property
     def bound(self) -> int | None:
-        """Upper bound on the magnitude of its integers. The bound follows from the bounds given at encryption, or from t/2
-        without one.
+        """Upper bound on the magnitude of the tensor's integers. The bound follows from the bounds given at encryption, or
+        from t/2 without one.
 
         The bound trusts the bounds in loaded files, and is None if unknown: files of format 1 and 2 have no bound.
         """

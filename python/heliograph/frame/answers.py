@@ -27,7 +27,10 @@ Number = float | int | Fraction
 
 @dataclass(frozen=True)
 class Variable:
-    """A column of an answer: a value is scale * encrypted value + offset; an exact one encrypted value / 10^places."""
+    """A column of an answer.
+
+    A real value is scale * encrypted value + offset; an exact value is encrypted value / 10^places.
+    """
 
     name: str
     exact: bool
@@ -73,7 +76,7 @@ class Answer(Serializable):
     def _made(
         cls, name: str, variables: Any, sums: Mapping[str, Mapping[str, Any]], parameters: Parameters, options: Any
     ) -> Answer:
-        """Creates an answer of sums, each by its label."""
+        """Creates an answer of sums; each sum has a label."""
         header = {
             **{"statistic": name, "rows": parameters.rows, "precision": parameters.precision},
             **{"variables": [asdict(one) for one in variables], **options},
@@ -149,7 +152,7 @@ class Moments:
     def __init__(self, sums: Mapping[str, Any], answer: Answer) -> None:
         self.sums, self.variables, self.header = sums, answer.variables, answer.header
         self.names = [one.name for one in self.variables]
-        #: of an encrypted value, by a set's promise and by functions
+        #: error of an encrypted value, from the set's promise and from the functions that computed the value
         self.error = max([2.0 ** -float(answer.header["precision"]), *(v.error for v in answer.variables)])
 
     def count(self, i: int, j: int | None = None, group: int = 0) -> int:
@@ -158,7 +161,7 @@ class Moments:
         return self.rows(group) if number is None else counted(number)
 
     def rows(self, group: int = 0) -> int:
-        """Returns the number of rows of a group, or without NULL."""
+        """Returns the number of rows of a group, or of rows without NULL."""
         return counted(self.sums.get(f"rows {group}", self.header["rows"]))
 
     def total(self, i: int, group: int = 0) -> Number:
@@ -222,7 +225,7 @@ def _shown(m: Moments, i: int, value: Number) -> Any:
     return scaled(int(value * 10**v.places), v.places) if v.exact and v.places else value
 
 
-#: Statistics of one column, (moments, column, ddof, group).
+#: Statistics of one column, as functions of (moments, column, ddof, group).
 SIMPLE: dict[str, Callable[[Moments, int, int, int], Any]] = {
     "sum": lambda m, i, ddof, g: _shown(m, i, m.total(i, g)),
     "count": lambda m, i, ddof, g: m.count(i, None, g),

@@ -90,7 +90,7 @@ class Real:
         return numbers
 
     def completed(self, raw: Raw, name: str) -> Real:
-        """Returns a copy with missing fields taken from the data.
+        """Returns a copy of the description with missing fields taken from the data.
 
         >>> hg.frame.parameters_for({"a": [0.3, 6.2]}).columns["a"]
         <column real, 0 to 7>

@@ -55,7 +55,7 @@ class EncryptedFrame(Serializable):
         reals: bool = False,
         bound: bool = False,
     ) -> None:
-        self.parameters = parameters  #: columns, rows and sets
+        self.parameters = parameters  #: the description of the frame: columns, rows and sets
         self._id, self._tensors, self._is_bound, self._reals = frame_id, dict(tensors), bound, reals
         self.columns = list(parameters.columns if columns is None else columns)  #: names
 
@@ -158,7 +158,8 @@ class EncryptedFrame(Serializable):
         return Series(self.parameters, self._id, variable, tensor, valid, step=step, limits=limits)
 
     def astype(self, kind: Any) -> EncryptedFrame:
-        """Returns the frame with its exact columns as reals, for ``astype(float)``. Raises DtypeError, ParameterError.
+        """Returns the frame with its exact columns converted to reals, for ``astype(float)``. Raises DtypeError,
+        ParameterError.
 
         >>> owner.decrypt(f[["price", "quantity"]].astype(float).corr()).round(3)
                   price  quantity
@@ -180,7 +181,8 @@ class EncryptedFrame(Serializable):
         return [self[name] for name in names]
 
     def forecast(self, function: Callable[[EncryptedFrame], Answer]) -> Forecast:
-        """Returns time and memory of a statistic on this device, which is not computed, as `hg.forecast`.
+        """Returns the forecast time and memory of a statistic on this device, like `hg.forecast`, without computing the
+        statistic.
 
         >>> f.forecast(lambda f: f[["price"]].std()).result_bytes > 100_000
         True
@@ -310,7 +312,7 @@ class EncryptedFrame(Serializable):
         """Returns the encrypted normal equations of a linear regression with intercept, over rows without NULL.
 
         The owner gets coefficients; ``attrs`` of the result has `rows`, `r2` and `error`, a bound on the error of the
-        coefficients. NULLs take two levels, and one more for each doubling of the columns that have them.
+        coefficients. NULLs take two levels, and one more level for each doubling of the number of columns that have NULLs.
 
         Raises DtypeError for columns of different kinds, ParameterError, LevelError; `SecretKey.decrypt` raises
         ParameterError for dependent columns.
@@ -362,7 +364,7 @@ class EncryptedFrame(Serializable):
         """Returns the groups of a column of text, categories or truth values, whose values are known. Rows whose key is NULL
         are in no group.
 
-        Several columns give a group for each combination of their values that rows have; each column after the first takes
+        Several columns give one group for each combination of their values that occurs; each column after the first takes
         one more level.
 
         >>> owner.decrypt(f.groupby("region").agg({"price": "mean", "quantity": "sum"})).round(6).reset_index()
@@ -494,7 +496,7 @@ class GroupBy:
         return self.quantile(1.0, bins=bins)
 
     def _weights(self, schemes: set[str]) -> tuple[tuple[Any, ...], list[dict[str, Any]]]:
-        """Returns the groups' keys, and their vectors of 0 and 1."""
+        """Returns the groups' keys, and the vectors of 0 and 1 that select the groups' rows."""
         columns: list[Any] = [self.frame.parameters.columns[name] for name in self.by]
         codes = list(itertools.product(*(range(int(column.high or 0) + 1) for column in columns)))
         shown = [tuple(column.shown(code) for column, code in zip(columns, several, strict=True)) for several in codes]

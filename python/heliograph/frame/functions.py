@@ -18,12 +18,12 @@ from heliograph.ckks.statistics import Division
 from heliograph.frame.parameters import Parameters
 
 DEFAULT_ERROR = 2.0**-16
-_NEAR = 2.0**-20  #: of a step: rounding of numbers that are multiples of it
+_NEAR = 2.0**-20  #: relative to a step: rounding of numbers that are multiples of the step
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
 def rows_of(parameters: Parameters, scheme: str) -> npt.NDArray[Any]:
-    """Returns 1 in rows of the frame and 0 in slots after the last, [blocks, slots]."""
+    """Returns an array [blocks, slots] that is 1 in slots with a row of the frame and 0 in the slots after the last row."""
     blocks, slots = parameters.blocks(scheme), parameters.set_of(scheme).slots
     ones = np.zeros(blocks * slots, np.int64 if scheme == "bgv" else np.float64)
     ones[: parameters.rows] = 1
@@ -36,7 +36,7 @@ def joint(a: Any, b: Any) -> Any:
 
 
 def times(x: Any, factor: float) -> Any:
-    """Returns x * factor, without a level for an integer."""
+    """Returns x * factor; an integer factor takes no level."""
     return x if factor == 1 else x * (int(factor) if factor.is_integer() else factor)
 
 
@@ -62,7 +62,7 @@ def is_multiple(number: float, step: float) -> bool:
 
 
 def common_step(step: float, number: float) -> float:
-    """Returns the step of values that are multiples of a step, plus a number; 0 without one."""
+    """Returns the step of values that are multiples of a step, plus a number; returns 0 if there is no such step."""
     if is_multiple(number, step):
         return step
     return abs(number) if step and is_multiple(step, abs(number)) else 0.0
@@ -91,7 +91,7 @@ def require_reals(one: Any, what: str) -> None:
 
 
 def interval(one: Any, what: str) -> tuple[float, float]:
-    """Returns the interval of a column's values, by its limits or by tracked bounds. Raises ParameterError."""
+    """Returns the interval of a column's values, from its limits or from tracked bounds. Raises ParameterError."""
     if one.limits is not None:
         return one.limits  # type: ignore[no-any-return]
     if one.tensor.bounds is None:
@@ -111,7 +111,7 @@ def limited(one: Any) -> Any:
 
 
 def product_of(a: tuple[float, float] | None, b: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Returns the interval of products of values of two intervals."""
+    """Returns the interval of products of values from two intervals."""
     if a is None or b is None:
         return None
     ends = [x * y for x in a for y in b]
@@ -127,7 +127,7 @@ def square_of(a: tuple[float, float] | None) -> tuple[float, float] | None:
 
 
 def unit_values(one: Any) -> tuple[Any, float]:
-    """Returns a column's values, 0 for NULL, divided by a number, and that number."""
+    """Returns a column's values, 0 for NULL, divided by a number, and this number."""
     v = one.variable
     unit = abs(v.scale) + abs(v.offset)
     t = times(one.tensor, v.scale / unit)
@@ -204,7 +204,7 @@ def clipped(one: Any, lower: float | None, upper: float | None, error: float) ->
 
 
 def compared(one: Any, relation: str, other: Any, gap: float | None, error: float | None) -> Any:
-    """Returns 1 in rows in which a relation holds, and 0 in others."""
+    """Returns 1 in rows in which a relation holds, and 0 in other rows."""
     require_reals(one, "a comparison")
     difference, number, step = one, other, one.step
     if hasattr(other, "variable"):
@@ -216,7 +216,7 @@ def compared(one: Any, relation: str, other: Any, gap: float | None, error: floa
         number, gap, relation = _on_steps(float(number), relation, step, one.name)
     elif not is_real(gap) or not 0 < gap < math.inf:
         raise _core.ParameterError(f"a gap must be a number above 0, not {described(gap)}")
-    # A limit far outside the interval is as one just outside.
+    # A limit far outside the interval is replaced by a limit just outside.
     low, high = interval(difference, "a comparison")
     number = min(max(float(number), low - 2 * gap), high + 2 * gap)
     v = difference.variable
@@ -232,7 +232,10 @@ def compared(one: Any, relation: str, other: Any, gap: float | None, error: floa
 
 
 def _on_steps(number: float, relation: str, step: float, name: str) -> tuple[float, float, str]:
-    """Returns a threshold between two multiples of a step, the distance that separates values from it, and the relation."""
+    """Returns a threshold between two multiples of a step, the distance of the multiples from the threshold, and the
+    relation.
+
+    """
     if not step:
         raise _core.ParameterError(
             f"a comparison of {printable(name)}, a column of reals, needs a gap: values nearer to the limit than the gap "
@@ -304,7 +307,7 @@ def _two_positive(std: Any) -> tuple[float, float]:
 
 
 def count_error(rows: int) -> float:
-    """Returns the error of a value of 0 or 1 with which a sum over rows is an exact count."""
+    """Returns the error of a value of 0 or 1 up to which a sum over rows is an exact count."""
     return min(2.0**-12, 0.125 / rows)
 
 

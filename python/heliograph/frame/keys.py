@@ -22,7 +22,7 @@ _CLASSES: dict[str, tuple[Any, Any]] = {
 
 
 class SecretKey(HtmlRepr):
-    """The owner's keys of a frame: they encrypt, decrypt and make the server's keys. Keep them secret.
+    """The owner's keys of a frame: they encrypt, decrypt and make the server's keys. Keep these keys secret.
 
     >>> owner = hg.frame.SecretKey.generate(params)
     >>> owner.decrypt(hg.frame.Server(owner.evaluation_keys()).bind(owner.encrypt(sales))["quantity"].sum())
@@ -30,7 +30,7 @@ class SecretKey(HtmlRepr):
     """
 
     def __init__(self, parameters: Parameters | None, several: Mapping[str, Any]) -> None:
-        self.parameters = parameters  #: of the frame that `encrypt` takes; None for loaded keys, which need its argument
+        self.parameters = parameters  #: of the frame that `encrypt` takes; None for loaded keys
         self._keys = dict(several)
 
     @classmethod
@@ -112,7 +112,7 @@ class SecretKey(HtmlRepr):
 
     @classmethod
     def load(cls, folder: Any, parameters: Parameters | None = None) -> Self:
-        """Reads the keys of `save`. Raises FormatError, DamagedFileError, OSError.
+        """Reads the keys that `save` wrote. Raises FormatError, DamagedFileError, OSError.
 
         >>> owner.save("owner")
         >>> hg.frame.SecretKey.load("owner", params).parameters.rows
@@ -208,7 +208,7 @@ class Server(HtmlRepr):
         return frame._like(tensors=tensors, bound=True)
 
     def load(self, path: Any) -> EncryptedFrame:
-        """Reads a frame from a file and binds it. Raises as `EncryptedFrame.load` and `bind`.
+        """Reads a frame from a file and binds it. Raises the errors of `EncryptedFrame.load` and `bind`.
 
         >>> server.load("sales.hg").columns[0]
         'price'
@@ -216,7 +216,7 @@ class Server(HtmlRepr):
         return self.bind(EncryptedFrame.load(path))
 
     def from_bytes(self, data: Any) -> EncryptedFrame:
-        """Reads a frame from bytes and binds it. Raises as `load`.
+        """Reads a frame from bytes and binds it. Raises the errors of `load`.
 
         >>> len(server.from_bytes(owner.encrypt(sales).to_bytes()))
         4

@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 DEGREE = 6
 _MOST_FEATURES = 6
 _DEVIATIONS = 3.25  # half the polynomial's interval, in standard deviations of the predictor
-_WIDEST = 16.0  # largest half interval: the polynomial's error in a probability is 0.11 there
+_WIDEST = 16.0  # largest half interval: there the polynomial's error in a probability is 0.11
 _MOST_ERROR = 2.0**-7  # largest error of the loss from the noise of the moments
 
 
@@ -84,7 +84,7 @@ class _Loss:
         self.powers: Floats = np.zeros(DEGREE + 1)
 
     def value(self, beta: Floats) -> float:
-        """Returns the loss."""
+        """Returns the mean loss."""
         return float(self._terms() @ self._monomials(beta, ())) - float(beta @ self.target - self.penalty @ beta**2 / 2)
 
     def gradient(self, beta: Floats) -> Floats:

@@ -56,18 +56,21 @@ def _add(sums: Any, place: int, first: int, below: Any, weights: Any) -> None:
 
 
 def _limits(low: float, high: float, step: float, bins: int) -> tuple[Any, float]:
-    """Returns limits inside an interval, and the distance from which values are told from a limit."""
+    """Returns limits inside an interval, and the distance from a limit at which a comparison still distinguishes values from
+    the limit.
+
+    """
     if step and (steps := round((high - low) / step)) <= bins:
         return low + step * (np.arange(max(1, steps)) + 0.5), 0.49 * step
     width = (high - low) / bins
     edges = low + width * np.arange(1, bins)
-    if step:  # edges lie in the middle between two multiples of the step
+    if step:  # edges are in the middle between two multiples of the step
         edges = (np.floor(edges / step) + 0.5) * step
     return edges, width / _PARTS
 
 
 class _Order:
-    """The order of a column's values in a group, by the counts of values below each limit."""
+    """The order of a column's values in a group, from the counts of values below each limit."""
 
     def __init__(self, m: Moments, i: int, group: int) -> None:
         limits = m.header["limits"][i]
@@ -93,8 +96,8 @@ class _Order:
             low, high = first * self.step, last * self.step
         if low > high:
             raise _core.NoiseError("the counts of a quantile contradict each other; choose a greater precision")
-        # The position within the bin follows from the share of the bin's values below, as if the values were spread evenly
-        # in the bin.
+        # The position within a bin follows from the share of the bin's values that are smaller, as if the values were spread
+        # evenly in the bin.
         at = np.concatenate([[self.low], self.edges, [self.high]])
         counts = np.maximum.accumulate(np.clip(np.concatenate([[0.0], self.below, [self.n]]), 0, self.n))
         k = int(np.searchsorted(counts, rank + 0.5, side="right")) - 1

@@ -28,22 +28,23 @@ class Part:
     """
 
     column: str
-    #: "value": the numbers, 0 for NULL; "valid": 1 unless NULL; "group": 1 in rows of a category
+    #: "value": the numbers, with 0 for NULL; "valid": 1 unless the value is NULL; "group": 1 in rows of a category
     role: str
     scheme: str  #: "ckks" or "bgv"
-    vectors: int = 1  #: categories of a "group"
+    vectors: int = 1  #: categories of a vector of kind "group"
 
 
 @dataclass(frozen=True)
 class Parameters(HtmlRepr):
-    """Columns, rows and parameter sets of a frame. Created by `hg.frame.parameters_for`. Public: both parties know it.
+    """Columns, rows and parameter sets of a frame. Created by `hg.frame.parameters_for`. The parameters are public: both
+    parties know them.
 
     >>> params.rows, list(params.columns), params.reals.scheme, params.exact.scheme
     (4, ['price', 'quantity', 'region'], 'CKKS', 'BGV')
     """
 
     rows: int  #: number of rows
-    columns: Mapping[str, AnyColumn]  #: descriptions, by name
+    columns: Mapping[str, AnyColumn]  #: descriptions of the columns, by name
     reals: ckks.Parameters | None  #: the set of real columns, and of exact columns' copies for `astype`
     exact: exact.Parameters | None  #: the set of exact columns
     precision: int  #: bits after the point of each computed value, relative to its column's bounds
@@ -118,7 +119,7 @@ class Parameters(HtmlRepr):
 
     @classmethod
     def of_data(cls, data: Any, reals: Any, exact_set: Any) -> Parameters:
-        """Reads `data` from an untrusted file. Raises DamagedFileError.
+        """Reads an untrusted file's header that `data` wrote. Raises DamagedFileError.
 
         >>> hg.frame.Parameters.of_data(params.data(), params.reals, params.exact) == params
         True
@@ -154,14 +155,14 @@ def parameters_for(
     A column of floats becomes reals (`Real`, CKKS). Integers, decimals and truth values stay exact (`Column`, BGV). Texts
     and categories become groups. `columns` overrides the description of a column.
 
-    `depth` is the number of successive products (3): a variance takes one, a group one more for each column of its key,
-    NULLs of several columns in `least_squares` one more. The exact set follows a depth up to 5. `precision` is in bits after
-    the point, relative to a column's bounds.
+    `depth` is the number of successive products (3): a variance takes one product, and a group takes one more for each
+    column of its key. NULLs of several columns in `least_squares` take one more. The exact set also has this depth, up to 5.
+    `precision` is in bits after the point, relative to a column's bounds.
 
-    `factors` is the number of exact columns in a product (2), for which the exact set has room. A larger result raises
-    RoomError when it is decrypted.
+    `factors` is the number of exact columns in a product (2), for which the exact set has room. A result with more factors
+    raises RoomError when it is decrypted.
 
-    With `copies`, an exact column is encrypted as reals too, which `astype(float)` selects.
+    With `copies`, an exact column is also encrypted as reals, which `astype(float)` selects.
 
     Raises DtypeError, ParameterError, ShapeError, PlaintextRangeError for infinite values and values outside bounds.
 
@@ -208,7 +209,7 @@ def parameters_for(
 
 
 def _wide(make: Any, rows: int, slots: int) -> Any:
-    """Returns the set for some slots, with all its slots if the rows fill them."""
+    """Returns the set with a number of slots; with all slots of the set if the rows fill them."""
     chosen = make(slots)
     room = chosen.n // 2
     return make(room) if rows > slots and room > slots else chosen

@@ -22,9 +22,11 @@ from heliograph.frame.parameters import Parameters
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """An encrypted column. Operators are those of pandas: ``+``, ``-``, ``*``, powers, of columns of one kind and numbers.
+    """An encrypted column. Operators are those of pandas: ``+``, ``-``, ``*`` and powers, of columns of one kind and
+    numbers.
 
-    A NULL in an operand gives NULL. Exact columns take integers and decimals, and become reals only by `astype`.
+    If an operand is NULL in a row, the result is NULL in this row. Exact columns take integers and decimals, and become
+    reals only by `astype`.
 
     >>> f["price"] * 1.2 + 3
     <encrypted column of 4 reals, with NULLs>
@@ -40,8 +42,8 @@ class Series:
     tensor: Any = field(repr=False)  #: [blocks], 0 for NULL: the value is scale * tensor + offset
     valid: Any = field(default=None, repr=False)  #: [blocks], 1 unless NULL; None if no row is NULL
     copy: Series | None = field(default=None, repr=False)  #: the same column as reals
-    step: float = 0.0  #: all values are multiples of it; 0 for any reals
-    limits: tuple[float, float] | None = None  #: interval of the values that are not NULL; None if unknown, or if exact
+    step: float = 0.0  #: all values are multiples of this step; 0 if the values may be any reals
+    limits: tuple[float, float] | None = None  #: interval of the values that are not NULL; None if unknown or exact
 
     @property
     def name(self) -> str:
@@ -232,8 +234,8 @@ class Series:
         """Returns quotients of reals. The interval of `other`, by its bounds, must not contain 0.
 
         `domain` = (low, high) declares another interval of `other`; decryption raises OutOfIntervalError for values outside.
-        `error` is that of 1 / other, relative to its largest value. The division takes the levels of `hg.ckks.inverse` and
-        one more. ``a / b`` is ``a.divide(b)``.
+        `error` is the error of 1 / other, relative to the largest value of 1 / other. The division takes the levels of
+        `hg.ckks.inverse` and one more. ``a / b`` is ``a.divide(b)``.
 
         Raises ParameterError for an interval with 0, DtypeError for an exact column, MismatchError, LevelError.
 
@@ -252,7 +254,7 @@ class Series:
         return _series(functions.quotient(self, other, domain, error_bound(error), name))
 
     def clip(self, lower: float | None = None, upper: float | None = None, *, error: float = 2.0**-10) -> Series:
-        """Returns values limited to [lower, upper]; a limit of None is none.
+        """Returns values limited to [lower, upper]; None means no limit on this side.
 
         `error` is relative to half the interval of the column. The function takes the levels of `hg.ckks.clip` and one
         more. Raises ParameterError unless the lower limit is below the upper one and values may be between them,
@@ -267,11 +269,13 @@ class Series:
         return _series(functions.clipped(self, lower, upper, error_bound(error)))
 
     def gt(self, other: Any, *, gap: float | None = None, error: float | None = None) -> Series:
-        """Returns 1 in rows with a value above `other`, a number or a column of reals, and 0 in other rows. NULL stays NULL.
+        """Returns 1 in rows with a value above `other`, a number or a column of reals, and 0 in other rows. In rows of NULL,
+        the result is NULL.
 
-        Values at least `gap` from `other` give 1 or 0, each to `error`; nearer values give a number between 0 and 1.
-        An exact column that became reals by `astype` needs no gap. ``x > 3`` is ``x.gt(3)``; `lt`, `ge`, `le`, `eq` and `ne`
-        are alike. `eq` holds up to a distance of gap/2, and fails from 3/2 gap on.
+        Values at least `gap` from `other` give 1 or 0, each with an error of at most `error`; nearer values give a number
+        between 0 and 1. An exact column that became reals by `astype` needs no gap. ``x > 3`` is ``x.gt(3)``; the methods
+        `lt`, `ge`, `le`, `eq` and `ne` implement the other operators. `eq` gives 1 up to a distance of gap/2, and 0 from a
+        distance of 3/2 gap on.
 
         The comparison takes the levels of `hg.ckks.compare` and one more. With the default `error`, sums over rows are
         within 1/8 of the count. Raises ParameterError without a gap for other reals, DtypeError for an exact column,
@@ -320,16 +324,20 @@ class Series:
     def standardize(
         self, std: tuple[float, float] | None = None, *, least: float | None = None, error: float = 2.0**-12
     ) -> Series:
-        """Returns (value - mean) / standard deviation, encrypted, for further operations. The deviation divides by the rows.
+        """Returns (value - mean) / standard deviation, encrypted, for further operations. The standard deviation divides by
+        the number of rows.
 
-        The result holds if the deviation is at least `least`, by default 2^-4 of the largest one that the column's bounds
-        allow. A column of a smaller deviation gives values nearer to 0. `std` = (low, high) bounds the deviation instead:
-        fewer levels, and decryption raises OutOfIntervalError for a deviation outside. `error` is relative to the result.
+        The result holds if the deviation is at least `least`, by default 2^-4 of the largest deviation that the column's
+        bounds allow. If the deviation of a column is smaller, the result is nearer to 0. `std` = (low, high) bounds the
+        deviation
+        instead: fewer levels, and decryption raises OutOfIntervalError for a deviation outside. `error` is relative to the
+        result.
 
         The call takes the levels of `hg.ckks.standardize` and two more, and the rotations of
         ``evaluation_keys(standardize=True)``.
 
-        Raises DtypeError for an exact column, ParameterError for one with NULLs, NoiseError, LevelError, MissingKeyError.
+        Raises DtypeError for an exact column, ParameterError for a column with NULLs, NoiseError, LevelError,
+        MissingKeyError.
 
         >>> heights = {"height": [1.6, 1.7, 1.8, 1.9]}
         >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(heights, depth=14))
@@ -465,7 +473,7 @@ class Sums:
         self.tensors: dict[str, dict[str, Any]] = {"ckks": {}, "bgv": {}}
 
     def add(self, scheme: str, label: tuple[Any, ...], a: Any, b: Any = None) -> None:
-        """Adds the sum of a * b over rows; of a without b."""
+        """Adds the sum of a * b over rows, or the sum of a if there is no b."""
         text = " ".join(map(str, label))
         if text in self.tensors[scheme]:
             return
@@ -480,7 +488,10 @@ class Sums:
     def moments(
         self, series: Sequence[Series], pairs: Iterable[tuple[int, int]], group: int, weight: dict[str, Any], squares: bool
     ) -> None:
-        """Adds counts, sums and products of pairs of columns, times a weight of 0 or 1, over rows where both have values."""
+        """Adds counts, sums and products of pairs of columns, times a weight of 0 or 1, over rows where both columns have
+        values.
+
+        """
         weighted: dict[int, tuple[Any, Any]] = {}
         for i, one in enumerate(series):
             w = weight.get(_scheme(one))
@@ -574,9 +585,9 @@ def answer_of(name: str, series: Sequence[Series], sums: Sums, **header: Any) ->
 
 
 def complete(series: Sequence[Series], what: str, products: int) -> tuple[list[Series], Any]:
-    """Returns columns in which rows with any NULL are 0, and the vector of rows without NULL; None if no row has one.
+    """Returns columns in which rows with any NULL are 0, and the vector of rows without NULL; None if no row has a NULL.
 
-    Raises LevelError if a level for each of `products` successive products does not remain.
+    Raises LevelError unless at least one level for each of `products` successive products remains.
     """
     for one in series[1:]:
         series[0]._require(one)

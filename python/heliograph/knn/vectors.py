@@ -56,7 +56,8 @@ class Neighbours(NamedTuple):
 
 
 class VectorLayout(Serializable):
-    """The public description of a server's vectors, from `hg.knn.Vectors` or a file. Clients need this description.
+    """The public description of a server's vectors, from `hg.knn.Vectors` or a file. Clients need this description to
+    encrypt and decrypt.
 
     `rows` vectors of `dimension` int8 components. `ids`, int64 [rows], replace the row numbers. `parameters` (BFV, 128-bit)
     follow from the dimension; a file with other parameters raises MismatchError.
@@ -213,7 +214,7 @@ def _is_prime(value: int) -> bool:
 
 
 class Vectors(HtmlRepr):
-    """A server's prepared vectors: computes the encrypted inner products of all of them with an encrypted vector.
+    """A server's prepared vectors: computes the encrypted inner products of all these vectors with an encrypted vector.
 
     `array` is int8 [rows, dimension]. `ids`, int64 [rows] and all different, replace the row numbers 0, 1, ... in answers.
     Prepared vectors take 8 bytes per component. `progress` is called with the completed share.
@@ -242,7 +243,7 @@ class Vectors(HtmlRepr):
     def save(self, path: Any, *, name: str = "", version: str = "1", title: str = "") -> None:
         """Writes the vectors to one file, in clear, for `heliograph serve` or `load`.
 
-        `name` is their name at a service (default: the file's), `version` and `title` are any texts. Raises
+        `name` is the vectors' name at a service (default: the file's name); `version` and `title` are any texts. Raises
         OSError; ParameterError for an invalid name.
 
         >>> index.save("faces.hgv")
@@ -258,7 +259,8 @@ class Vectors(HtmlRepr):
 
     @classmethod
     def load(cls, path: Any, *, progress: Progress | None = None) -> Vectors:
-        """Reads a file of `save` and prepares the vectors. Raises FormatError and its subclasses, OSError, OutOfMemoryError.
+        """Reads a file that `save` wrote, and prepares the vectors. Raises FormatError and its subclasses, OSError,
+        OutOfMemoryError.
 
         >>> index.save("faces.hgv", title="faces")
         >>> hg.knn.Vectors.load("faces.hgv").layout
@@ -301,8 +303,8 @@ class Vectors(HtmlRepr):
         return int(self._core.nbytes)
 
     def replace(self, first: int, array: Any) -> None:
-        """Replaces rows `first`, `first` + 1, ... by vectors, int8 [count, dimension]. Do not call `replace` while scores
-        are computed.
+        """Replaces the rows from `first` on by vectors, int8 [count, dimension]. Do not call `replace` while scores are
+        computed.
 
         Prepares the affected blocks of 4,096 rows again. Raises DtypeError, ShapeError.
 
@@ -360,7 +362,7 @@ class Vectors(HtmlRepr):
         ]
 
     def explain(self) -> str:
-        """Same as `VectorLayout.explain`, with the memory.
+        """Same as `VectorLayout.explain`, with the memory that the prepared vectors take.
 
         >>> "prepared" in index.explain()
         True
@@ -394,7 +396,8 @@ def _vectors_of(array: Any) -> Int8Array:
 
 
 class Scores(Serializable):
-    """The encrypted inner products of all rows, from `hg.knn.Vectors`. Words are rounded to the bits that decryption needs.
+    """The encrypted inner products of all rows, from `hg.knn.Vectors`. The words are rounded to the bits that decryption
+    needs.
 
     >>> scores = index.scores(query)
     >>> scores.rows, scores.key_id == client.secret.id
@@ -406,7 +409,7 @@ class Scores(Serializable):
     _TYPE = SCORES_TYPE
 
     def __init__(self, key_id: str, rows: int, dimension: int, data: bytes) -> None:
-        self.key_id = key_id  #: id of the key that decrypts them
+        self.key_id = key_id  #: id of the key that decrypts the scores
         self.rows = rows  #: number of vectors
         self.dimension = dimension  #: components of a vector
         self._data = data
@@ -436,7 +439,7 @@ class Scores(Serializable):
 
 class VectorClient(HtmlRepr):
     """The client of a nearest-neighbour search: encrypts vectors and decrypts scores. `secret` is a key of the layout's
-    parameters (None: new).
+    parameters; None generates a new key.
 
     >>> client = hg.knn.VectorClient(index.layout)
     >>> server = hg.Server(client.evaluation_keys())  # the server's; it cannot decrypt
@@ -460,7 +463,7 @@ class VectorClient(HtmlRepr):
         self.secret = secret_key  #: the secret key; the client must keep it
 
     def evaluation_keys(self, *, progress: Progress | None = None) -> EvaluationKeys:
-        """Generates the evaluation keys that the server needs, once: only rotations.
+        """Generates the evaluation keys that the server needs, which are uploaded once: only rotation keys.
 
         >>> client.evaluation_keys().relinearize
         False
@@ -492,7 +495,7 @@ class VectorClient(HtmlRepr):
         """Decrypts the inner products with all rows, int64 [rows].
 
         Raises WrongKeyError, MismatchError for scores of another key or other vectors, NoiseError for scores that may be
-        wrong. Nothing proves that the server has followed the protocol.
+        wrong. Scores contain no proof that the server has followed the protocol.
 
         >>> client.scores(scores)
         array([ 3, -3,  5, -2])
@@ -514,7 +517,8 @@ class VectorClient(HtmlRepr):
         return from_residues(residues, layout.parameters.plain_moduli).reshape(-1)[: layout.rows]
 
     def nearest(self, answer: Scores, k: int = 10) -> Neighbours:
-        """Returns the `k` rows with the largest inner products, or all if fewer. Of equal scores, lower rows come first.
+        """Returns the `k` rows with the largest inner products, or all rows if there are fewer than `k`. Among equal scores,
+        the rows with lower numbers come first.
 
         Raises the errors of `scores`.
 

@@ -32,10 +32,12 @@ OPERATIONS: dict[str, str] = {
     "slice": "slices: one (start, stop, step) per axis",
     "pad": "pads: one (before, after) per axis, with zeros",
     "concatenate": "axis; two or more inputs",
+    "broadcast": "shape, by NumPy's rules",
     "sum": "axes, keepdims",
     "softmax": "axis",
+    "log_softmax": "axis; only as a last operation, which the client does",
     "normalize": "(x - mean) / sqrt(variance + epsilon) * factor + offset along the last `axes`; layer normalization",
-    "argmax": "axis; only as a last operation, which the client does",
+    "argmax": "axis, keepdims; only as a last operation, which the client does",
 }
 
 
@@ -60,6 +62,8 @@ class Graph:
     shapes: Mapping[str, Shape]
     constants: Mapping[str, Array] = field(default_factory=dict)
     name: str = ""
+    #: NumPy dtypes of inputs and values that are not floats, such as token numbers. Canonical graphs have none.
+    dtypes: Mapping[str, str] = field(default_factory=dict)
 
     def users(self, value: str) -> tuple[Node, ...]:
         """Return the nodes that read a value."""

@@ -305,7 +305,7 @@ class ModelBundle(HtmlRepr):
 
     @property
     def kind(self) -> str:
-        """Kind of model: "network.batch", "network.packed", "network.tiled", "estimator" or "program"."""
+        """Kind of model: "network.batch", "network.packed", "network.tiled", "estimator", "ensemble" or "program"."""
         return self._form.kind
 
     @property
@@ -422,8 +422,9 @@ class ModelBundle(HtmlRepr):
 
         Raises DtypeError for models without probabilities.
 
-        >>> layer = hg.nn.Dense(np.array([[2.0, 1.0]]), np.array([0.5]))
-        >>> judge = hg.nn.Model("a judge", (layer,), np.array(["no", "yes"]), True, 8.0).export("judge.hgm", samples=2)
+        >>> layer = hg.ml.Dense(np.array([[2.0, 1.0]]), np.array([0.5]))
+        >>> model = hg.ml.EstimatorModel("a judge", (layer,), np.array(["no", "yes"]), True, 8.0)
+        >>> judge = model.export("judge.hgm", samples=2)
         >>> judge.predict_proba([[-1.0], [2.0]]).round(3).tolist(), judge.predict([[-1.0], [2.0]]).tolist()
         ([[0.731, 0.269], [0.119, 0.881]], ['no', 'yes'])
         """

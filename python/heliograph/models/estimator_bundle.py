@@ -15,13 +15,13 @@ from heliograph._common.exporters import EXPORTERS
 from heliograph._common.html import Rows
 from heliograph._common.tensor import StageProgress
 from heliograph.keys import SecretKey, Server
+from heliograph.ml.estimators import EstimatorModel
+from heliograph.ml.inputs import MOST_RANGES, Inputs, single, some
+from heliograph.ml.layers import Activation, Dense, Floats
+from heliograph.ml.outputs import Output
+from heliograph.ml.ranges import Ranges, room_of
 from heliograph.models.bundle import Form, ModelBundle, TensorSpec, form, sent_bytes, write
 from heliograph.models.header import count_in, fields_of, list_in, real_in, text_in
-from heliograph.nn.estimators import Model
-from heliograph.nn.inputs import MOST_RANGES, Inputs, single, some
-from heliograph.nn.layers import Activation, Dense, Floats
-from heliograph.nn.outputs import Output
-from heliograph.nn.ranges import Ranges, room_of
 
 Arrays = dict[str, npt.NDArray[Any]]
 _MOST_LAYERS, _MOST_UNITS, _MOST_WEIGHTS, _MOST_DEGREE = 64, 1 << 16, 1 << 26, 1 << 12
@@ -43,16 +43,16 @@ def _damaged(what: str) -> _core.DamagedFileError:
     return _core.DamagedFileError(f"damaged estimator bundle: {what}")
 
 
-def _words(values: Any) -> npt.NDArray[np.uint64]:
+def words(values: Any) -> npt.NDArray[np.uint64]:
     """Returns doubles as their 64-bit words, for files."""
     return np.ascontiguousarray(values, dtype="<f8").view("<u8")
 
 
 def _array(arrays: Arrays, name: str, shape: tuple[int, ...]) -> Floats:
-    words = arrays.get(name)
-    if words is None or words.shape != shape or words.dtype != np.uint64:
+    found = arrays.get(name)
+    if found is None or found.shape != shape or found.dtype != np.uint64:
         raise _damaged(f"{name} must be an array of uint64 of shape {shape}")
-    values: Floats = np.ascontiguousarray(words, dtype="<u8").view("<f8").astype(np.float64)
+    values: Floats = np.ascontiguousarray(found, dtype="<u8").view("<f8").astype(np.float64)
     if not np.isfinite(values).all():
         raise _damaged(f"the weights of {name} must be finite")
     return values
@@ -169,7 +169,7 @@ def _output(description: Any) -> Output:
     return Output(kind, link, probability, fields["column"])
 
 
-def _classes_fields(classes: npt.NDArray[Any]) -> dict[str, Any]:
+def classes_fields(classes: npt.NDArray[Any]) -> dict[str, Any]:
     """Returns classes with their type for a header.
 
     Raises ParameterError for classes other than booleans, numbers and strings.
@@ -184,7 +184,7 @@ def _classes_fields(classes: npt.NDArray[Any]) -> dict[str, Any]:
     return {"type": kind, "values": [value.hex() if isinstance(value, float) else str(value) for value in values]}
 
 
-def _classes(description: Any, outputs: int) -> npt.NDArray[Any]:
+def read_classes(description: Any, outputs: int) -> npt.NDArray[Any]:
     """Reads the classes of a file. Raises DamagedFileError."""
     fields = fields_of(description, "type", "values")
     kind, values = text_in(fields["type"], "type of classes"), list_in(fields["values"], "classes", _MOST_UNITS)
@@ -202,7 +202,7 @@ def _classes(description: Any, outputs: int) -> npt.NDArray[Any]:
             classes = np.array(numbers, dtype=kind)
         except (KeyError, ValueError, OverflowError):
             raise _damaged(f"a class must be a value of the type {kind}") from None
-    if _classes_fields(classes)["values"] != values:
+    if classes_fields(classes)["values"] != values:
         raise _damaged(f"a class must be a value of the type {kind}")
     return classes
 
@@ -223,7 +223,9 @@ class EstimatorForm(Form):
 
     kind = "estimator"
 
-    def __init__(self, model: Model, parameters: Any, complete: bool = True, *, typed: bool = True, format: int = 3) -> None:
+    def __init__(
+        self, model: EstimatorModel, parameters: Any, complete: bool = True, *, typed: bool = True, format: int = 3
+    ) -> None:
         """Describes a model for a file. With ``typed=False`` predictions are labels in place of the model's classes."""
         if not isinstance(parameters, ckks.Parameters):
             raise _core.DtypeError(f"estimators are exported with parameters of CKKS, not {described(parameters)}")
@@ -254,7 +256,7 @@ class EstimatorForm(Form):
         inputs, output, classes = Inputs(), Output(), None
         if version == 3:
             inputs, output = _inputs(fields, features), _output(fields["output"])
-            classes = None if fields["classes"] is None else _classes(fields["classes"], outputs)
+            classes = None if fields["classes"] is None else read_classes(fields["classes"], outputs)
         elif type(fields["classifies"]) is not bool:
             raise _damaged("the field classifies must be true or false")
         elif fields["classifies"]:
@@ -267,7 +269,7 @@ class EstimatorForm(Form):
         ranges = None if fields.get("ranges") is None and version != 2 else _ranges(fields["ranges"], features, inputs)
         complete, name = arrays is not None, text_in(fields["name"], "name")
         try:
-            model = Model(
+            model = EstimatorModel(
                 name, layers, classes, False, math.inf, ranges=ranges, complete=complete, inputs=inputs, output=output
             )
             return cls(model, parameters, complete, typed=typed, format=version)
@@ -287,7 +289,7 @@ class EstimatorForm(Form):
         ]
         model = self.model
         return {
-            "classes": _classes_fields(np.asarray(model.classes)) if self.typed else None,
+            "classes": classes_fields(np.asarray(model.classes)) if self.typed else None,
             "layers": layers,
             "name": model.name,
             "output": _output_fields(model.output),
@@ -299,10 +301,10 @@ class EstimatorForm(Form):
         """Returns the weights and the polynomials of activations."""
         arrays: Arrays = {}
         for number, layer in enumerate(self.model.layers):
-            arrays[f"weight{number}"] = _words(layer.weight)
-            arrays[f"bias{number}"] = _words(layer.bias)
+            arrays[f"weight{number}"] = words(layer.weight)
+            arrays[f"bias{number}"] = words(layer.bias)
             if (a := layer.activation) is not None:
-                arrays[f"activation{number}"] = _words([a.low, a.high, *a.coefficients])
+                arrays[f"activation{number}"] = words([a.low, a.high, *a.coefficients])
         return arrays
 
     @property
@@ -418,7 +420,7 @@ class EstimatorForm(Form):
 
 
 def _export(
-    model: Model, path: Any, parameters: Any = None, samples: Any = 0, labels: Any = None, **texts: Any
+    model: EstimatorModel, path: Any, parameters: Any = None, samples: Any = 0, labels: Any = None, **texts: Any
 ) -> ModelBundle:
     if parameters is None:
         parameters = model.parameters(samples=count_of(samples, "samples"))

@@ -33,11 +33,11 @@ from heliograph.pir.records import (
 
 CLIENT_TYPE, _QUESTION, _ANSWER = (f"heliograph.query.lookup-{kind}" for kind in ("client", "question", "answer"))
 DATABASE_TYPE = "heliograph.query.database"
-_MOVES = 2000  # maximum moves of keys for one insertion; a table that needs more is full
-_FULL_UPDATE_RATIO = 16  # if more than 1 in this many bytes changed, preparing everything is faster
+_MOVES = 2000  # maximum moves of keys for one insertion; a table that needs more moves is full
+_FULL_UPDATE_RATIO = 16  # if more than 1 in this many bytes changed, it is faster to prepare the whole table
 #: A parsed query: words [1 or 2, rows] and keys [1 or 2, LOOKUP_KEY_WORDS].
 QueryArrays = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64]]
-_Cells = dict[tuple[int, int], tuple[Any, Any]]  # previous tag and bytes by row and slot
+_Cells = dict[tuple[int, int], tuple[Any, Any]]  # previous tag and bytes, by row and slot
 
 
 class Database:
@@ -45,9 +45,9 @@ class Database:
 
     `frame` is a dict of arrays, a pyarrow.Table or a pandas.DataFrame of numbers, strings, bytes, dates and truth values; or
     rows of bytes, a uint8 array [row, byte]. No value may be missing, and the bytes of a column have one length. A row may
-    have about 8 B to 64 kB. `key` is the column by whose values clients look rows up: whole numbers, strings or bytes, all
-    different. Without `key`, clients look rows up by number. Preparation takes half a minute per gigabyte, once. Sources:
-    SimplePIR (ePrint 2022/949), YPIR (2024/270) and InsPIRe (2025/1352).
+    have from about 8 B to 64 kB. `key` is the column by whose values clients look rows up: whole numbers, strings or bytes,
+    all different. Without `key`, clients look rows up by number. The preparation of a table takes half a minute per
+    gigabyte, once. Sources: SimplePIR (ePrint 2022/949), YPIR (2024/270) and InsPIRe (2025/1352).
 
     Raises DtypeError, ShapeError, ParameterError for an invalid table, OutOfMemoryError.
 
@@ -93,7 +93,10 @@ class Database:
             raise _core.ParameterError(f"column {printable(str(self._key))} has a key twice; keys must be different")
 
     def _place_all(self, rows: Bytes2D, keys: list[Any]) -> None:
-        """Places all rows by cuckoo hashing: first in a bucket with room; then by moving other rows away."""
+        """Places all rows by cuckoo hashing: first each row in a bucket with a free slot, then other rows by moving rows
+        away.
+
+        """
         shape = self._shape
         tags, places = hashed(keys, self._seed)
         self._require_each_once(tags)
@@ -157,7 +160,8 @@ class Database:
         return float(_core.pir.log2_failure(self._shape.rows, self._shape.columns))
 
     def save(self, path: Any, *, name: str = "", version: str = "1", title: str = "") -> None:
-        """Writes the table to one file, in clear, for `heliograph serve` or `load`. Clients' files remain valid for it.
+        """Writes the table to one file, in clear, for `heliograph serve` or `load`. Clients' files remain valid for the
+        saved table.
 
         `name` is the table's name at a service (default: the file's), `version` and `title` are texts of its maker. Raises
         OSError; ParameterError for an invalid name.
@@ -175,8 +179,8 @@ class Database:
 
     @classmethod
     def load(cls, path: Any, *, progress: Progress | None = None) -> Database:
-        """Reads a file of `save` and prepares it: half a minute per gigabyte. Raises FormatError and its subclasses,
-        OSError, OutOfMemoryError.
+        """Reads a file that `save` wrote and prepares the table, which takes half a minute per gigabyte. Raises FormatError
+        and its subclasses, OSError, OutOfMemoryError.
 
         >>> db.save("phones.hgd")
         >>> caller.get("+41 1", hg.pir.Database.load("phones.hgd").answer)["city"]
@@ -199,7 +203,8 @@ class Database:
     def _follow(self, parts: Parts) -> None:
         """Replaces the rows by the rows of a newer file of the same table.
 
-        Raises MismatchError for another table's file, DamagedFileError, OutOfMemoryError; the table is unchanged then.
+        Raises MismatchError for another table's file, DamagedFileError, OutOfMemoryError; after an error the table is
+        unchanged.
         """
         half, _ = served(parts)
         if half._identity() != self.client()._identity():
@@ -270,14 +275,15 @@ class Database:
         return words, keys
 
     def update(self, frame: Any, rows: Iterable[int] | None = None) -> None:
-        """Replaces or adds rows. Prepares only the parts of the matrix that change: a fraction of a second.
+        """Replaces or adds rows. An update prepares only the changed parts of the matrix again, which takes a fraction of a
+        second.
 
-        With a key column, rows with an existing key are replaced, and rows with new keys are added. Without one, `rows` has
-        the numbers of the rows to replace. Values must fit the existing columns. An interrupted update is completed by the
-        next answer or update.
+        With a key column, rows with an existing key are replaced, and rows with new keys are added. Without a key column,
+        `rows` has the numbers of the rows to replace. Values must fit the existing columns. An interrupted update is
+        completed by the next answer or update.
 
-        Raises DtypeError, ShapeError; ParameterError if a row is named twice or the table is full. The table is unchanged
-        then.
+        Raises DtypeError, ShapeError; ParameterError if a row is named twice or the table is full. After an error the table
+        is unchanged.
 
         >>> db.update({"phone": ["+41 3"], "city": ["Zug"]})
         >>> caller.get("+41 3", db.answer)["city"]
@@ -309,7 +315,7 @@ class Database:
         self._send()
 
     def _place(self, keys: list[Any], content: Bytes2D) -> None:
-        """Inserts or replaces rows with keys, all or none: if one finds no room, all moves are undone."""
+        """Inserts or replaces all of the rows or none: if there is no slot for a row, all moves are undone."""
         changed, before = _Cells(), self._count
         tags, places = hashed(keys, self._seed)
         self._require_each_once(tags)
@@ -399,7 +405,7 @@ class LookupClient:
         self._core = _core.pir.Client(shape.rows, shape.columns, seed)
 
     def ask(self, key: Any) -> Question:
-        """Creates a query for a key, or for a row's number. Two queries of one row are unlinkable.
+        """Creates a query for a key, or for a row's number. Two queries for the same row are unlinkable.
 
         Raises DtypeError for a key of another kind, ShapeError for a number beyond the table's.
 
@@ -440,7 +446,7 @@ class LookupClient:
         return container.to_bytes(CLIENT_TYPE, self._header(), {})
 
     def _identity(self) -> bytes:
-        """Returns bytes that updates do not change: without the number of rows for a table by keys."""
+        """Returns bytes that updates do not change; for a table by keys, they exclude the number of rows."""
         header = self._header() | ({} if self._key is None else {"count": 0})
         return container.to_bytes(CLIENT_TYPE, header, {})
 
@@ -464,7 +470,7 @@ class LookupClient:
 
     @classmethod
     def load(cls, path: Any) -> LookupClient:
-        """Reads a file of `save`. Raises FormatError and its subclasses, OSError.
+        """Reads a file that `save` wrote. Raises FormatError and its subclasses, OSError.
 
         >>> caller.save("caller.hg")
         >>> hg.pir.LookupClient.load("caller.hg").get("+41 2", db.answer)["city"]
@@ -474,7 +480,7 @@ class LookupClient:
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> LookupClient:
-        """Reads the bytes of `to_bytes`. Raises the errors of `load`.
+        """Reads bytes that `to_bytes` returned. Raises the errors of `load`.
 
         >>> hg.pir.LookupClient.from_bytes(caller.to_bytes())
         <client of a look-up in 2 rows by phone: 80.0 KiB up, 14.0 KiB down>
@@ -516,7 +522,7 @@ class LookupClient:
 
     @property
     def by_number(self) -> bool:
-        """Whether keys are whole numbers: row numbers, or values of a column."""
+        """Whether keys are whole numbers (row numbers, or values of a column)."""
         return self._key is None or self._records.kind(self._key) in "iu"
 
     @property
@@ -563,7 +569,7 @@ class Question:
         self._client, self._queries, self._slot, self._tag = client, queries, slot, tag
 
     def to_bytes(self) -> bytes:
-        """Returns the bytes for the server. The bytes reveal neither the key nor the row.
+        """Returns the bytes of the query for the server. The bytes reveal neither the key nor the row.
 
         >>> len(db.answer(question.to_bytes())) == len(reply)
         True

@@ -57,7 +57,7 @@ class Field:
 
 
 def _array_of(values: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
-    """Returns a column as encoded in rows, and whether it holds strings. Raises DtypeError."""
+    """Returns a column as encoded in rows, and whether the column holds strings. Raises DtypeError."""
     null = values.isna() if hasattr(values, "isna") else None  # pandas
     if getattr(values, "null_count", 0) or (null is not None and bool(np.any(null))):
         raise _core.DtypeError(
@@ -107,7 +107,7 @@ def _of_list(several: list[Any], name: str) -> npt.NDArray[Any]:
         return np.array(several, "M8[D]")
     if several and all(map(is_whole, several)):
         return _whole_numbers([int(v) for v in several], name)
-    # NumPy would convert these types to numbers in a list with numbers.
+    # In a list with numbers, NumPy would convert these types to numbers.
     apart = [{kind for kind in kinds if issubclass(kind, one)} for one in _SEPARATE_KINDS]
     if not all(issubclass(kind, _NUMBERS) for kind in kinds) or any(some and some != kinds for some in apart):
         unsupported = next((v for v in several if not isinstance(v, (*_NUMBERS, str, bytes))), None)
@@ -133,7 +133,7 @@ def _of_list(several: list[Any], name: str) -> npt.NDArray[Any]:
 
 
 def _whole_numbers(several: list[int], name: str) -> npt.NDArray[Any]:
-    """Converts to int64, or to uint64 if a number exceeds it; never to floats. Raises DtypeError."""
+    """Converts to int64, or to uint64 if a number exceeds int64; never to floats. Raises DtypeError."""
     low, high = min(several), max(several)
     if low < -(1 << 63) or high >= 1 << (63 if low < 0 else 64):
         raise _core.DtypeError(
@@ -156,7 +156,7 @@ def _fits(array: npt.NDArray[Any], wide: np.dtype[Any]) -> bool:
         return np.array_equal(array.astype(wide).astype(array.dtype), array, equal_nan=wide.kind in "fMm")
 
 
-#: Allowed types, as `numpy.dtype.str`. NumPy would parse some other texts as Python code.
+#: Allowed types, as `numpy.dtype.str`. NumPy would parse some other type texts as Python code.
 _TYPE = re.compile(
     r"[<|]i1|[<|]u1|<[iu][248]|<f(?:2|4|8|16)|[<|]b1|\|[SV][1-9][0-9]{0,4}|"
     r"<[mM]8(?:\[(?:[1-9][0-9]{0,8})?(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?"
@@ -183,7 +183,7 @@ def fields_of(descriptions: Any) -> list[Field]:
 
 
 class Records:
-    """The encoding of rows as bytes. Without fields, a row is its bytes."""
+    """The encoding of rows as bytes. If the table has no named columns, a row is encoded as its bytes."""
 
     def __init__(self, fields: list[Field], width: int) -> None:
         self.fields, self.width = fields, width
@@ -250,8 +250,9 @@ class Records:
         return packed.view(np.uint8).reshape(count, self.width)
 
     def fitted(self, frame: Any) -> tuple[Bytes2D, Columns]:
-        """Encodes new rows; the order of their columns does not matter. Raises DtypeError, ShapeError for other columns, or
-        values that do not fit.
+        """Encodes new rows; the order of their columns does not matter. Raises DtypeError or ShapeError for other columns,
+        or values that do not fit.
+
         """
         other, rows, columns = Records.from_frame(frame)
         if not self.fields or not other.fields:
@@ -274,7 +275,7 @@ class Records:
         return self._packed(arrays), arrays
 
     def read(self, row: bytes) -> Any:
-        """Decodes a row to values by column; without columns returns its bytes."""
+        """Decodes a row to values by column; if the table has no columns, returns the row's bytes."""
         if not self.fields:
             return row
         record = np.frombuffer(row, dtype=self._dtype)[0]
@@ -291,7 +292,7 @@ KEYS = {"i": "whole numbers", "u": "whole numbers", "S": "texts", "V": "bytes"}
 
 
 def require_key(key: Any, field: Field) -> None:
-    """Raises DtypeError for a key that no row can have: of another kind, or bytes of another length."""
+    """Raises DtypeError for a key that cannot be in the table: a key of another kind, or bytes of another length."""
     column = _dtype_of(field.dtype)
     kind = KEYS.get(column.kind, "other values")
     own = {"whole numbers": is_whole(key), "texts": isinstance(key, str), "bytes": isinstance(key, bytes)}.get(kind, False)
@@ -305,7 +306,7 @@ def require_key(key: Any, field: Field) -> None:
 
 
 def key_bytes(key: Any) -> bytes:
-    """Returns the bytes of a key that are hashed, different for whole numbers, strings and bytes. Raises DtypeError."""
+    """Returns the bytes of a key that are hashed; they differ for whole numbers, strings and bytes. Raises DtypeError."""
     if isinstance(key, str):
         return b"t" + key.encode("utf-8", "surrogatepass")
     if isinstance(key, bytes):
@@ -364,8 +365,8 @@ class Shape:
 
     @classmethod
     def of(cls, count: int, slot: int, keyed: bool) -> Shape:
-        """Chooses the shape for `count` slots with the least traffic: a matrix row costs 4 bytes up, 2,048 columns cost 10
-        kB down and time.
+        """Chooses the matrix shape for `count` slots with the least traffic: a matrix row costs 4 bytes of upload, and 2,048
+        columns cost 10 kB of download, and time.
 
         Keyed tables get spare slots for cuckoo moves. Raises ParameterError.
         """

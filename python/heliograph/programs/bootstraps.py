@@ -17,7 +17,7 @@ class Bootstraps:
     ``Bootstraps()``.
 
     `bound` declares the largest magnitude of values of all tensors of the function, intermediate ones included; larger
-    values give wrong results. Without `bound`, each tensor's tracked bound counts; recording raises PlaintextRangeError if
+    values give wrong results. Without `bound`, each tensor's tracked bound is used; recording raises PlaintextRangeError if
     a tracked bound is unknown or above 2^20. `iterations` is as for `hg.ckks.bootstrap`. Raises ParameterError, DtypeError.
 
     >>> hg.ckks.Bootstraps(bound=2)
@@ -46,14 +46,14 @@ def bootstraps_of(option: Any) -> Bootstraps | None:
 
 @dataclass(frozen=True)
 class Bootstrapped:
-    """One call that bootstraps one tensor, or several together.
+    """One call that bootstraps one tensor, or several tensors together.
 
     >>> y = party.bind(owner.encrypt(np.full(1024, 0.5), level=small.bootstrapping_level))
     >>> print(hg.program(lambda x: x * x, y, bootstrap=True).bootstraps.bootstraps[0])
     before operation 1, multiply: () at level 4
     """
 
-    operation: int  #: number of the operation that follows, from 1
+    operation: int  #: number of the operation that follows the call, from 1
     before: str  #: name of that operation
     shapes: tuple[tuple[int, ...], ...]  #: shapes of the tensors
     levels: tuple[int, ...]  #: levels of the tensors before the bootstrap

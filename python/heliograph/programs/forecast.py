@@ -38,12 +38,12 @@ class HeliographWarning(UserWarning):
 class LongCallWarning(HeliographWarning):
     """A call that has started is forecast to take more than a minute.
 
-    ``warnings.simplefilter("ignore", hg.LongCallWarning)`` silences it, "error" makes it an exception. `hg.forecast`
-    predicts the seconds before a call.
+    ``warnings.simplefilter("ignore", hg.LongCallWarning)`` silences this warning, "error" makes it an exception.
+    `hg.forecast` predicts the seconds before a call.
     """
 
 
-#: Whether calls of this thread or task warn. Calls inside another one, and measurements, do not.
+#: Whether calls of this thread or task emit warnings. Calls inside another call, and measurements, emit no warnings.
 _ANNOUNCES: ContextVar[bool] = ContextVar("heliograph.announces", default=True)
 
 
@@ -58,8 +58,10 @@ def _unannounced() -> Iterator[None]:
 
 @contextmanager
 def announced(what: str, function: Callable[..., Any] | None, *operands: Any) -> Iterator[None]:
-    """Context of a possibly long call, which ``function(*operands)`` repeats. Warns with LongCallWarning before it, if it is
-    forecast to take more than a minute. `function` is None for a short call. Calls inside do not warn.
+    """Context of a possibly long call, which ``function(*operands)`` repeats. Emits a LongCallWarning before the call, if
+    the call is forecast to take more than a minute. `function` is None for a short call. Calls inside this context emit no
+    warnings.
+
     """
     if function is None or not _ANNOUNCES.get() or recording_now() is not None:
         yield
@@ -111,7 +113,7 @@ class Forecast(HtmlRepr):
     result_bytes: int  #: memory of the results, in bytes
     bytes_read: int  #: bytes read by the kernels
     bytes_written: int  #: bytes written by the kernels
-    products: int  #: number of modular products; for TFHE of real products
+    products: int  #: number of modular products; for TFHE, of real products
     depth: int  #: length of the longest chain of dependent calls
     calls: dict[str, int]  #: number of the engine's calls, by kernel
 
@@ -135,7 +137,8 @@ class Forecast(HtmlRepr):
 
 @dataclass(frozen=True)
 class Costs:
-    """Maximum costs of one computation at a `Server`, by its forecast. None: no maximum. Raises DtypeError, ParameterError.
+    """Maximum costs of one computation at a `Server`, by its forecast. None means no maximum. Raises DtypeError,
+    ParameterError.
 
     >>> careful = hg.Server(secret.evaluation_keys(), costs=hg.Costs(result_bytes=1 << 20))
     >>> careful.compute(lambda x: x + x, careful.bind(x)).shape
@@ -162,7 +165,7 @@ class Costs:
         self.require(forecast(function, *operands))
 
     def require(self, expected: Forecast) -> None:
-        """Raises LimitError for a forecast beyond a maximum, or without a time if that has a maximum.
+        """Raises LimitError for a forecast beyond a maximum, or for a forecast without a time if the time has a maximum.
 
         >>> told = hg.forecast(lambda x: x + x, x)
         >>> hg.Costs(result_bytes=1 << 20).require(told)  # within
@@ -207,8 +210,8 @@ def forecast(function: Callable[..., Any], *examples: Any) -> Forecast:
     The first forecast for a parameter set measures a few operations on the device, for some tenths of a second.
     docs/watching.md states the accuracy of the seconds.
 
-    Raises DtypeError, the function's errors for these operands, OutOfMemoryError if it would not fit, RecordingError if it
-    cannot be recorded.
+    Raises DtypeError, the function's errors for these operands, OutOfMemoryError if the computation would not fit, and
+    RecordingError if it cannot be recorded.
 
     >>> import heliograph as hg
     >>> secret = hg.SecretKey.generate(hg.bfv.parameters(depth=2, plain_bits=20))
@@ -236,7 +239,7 @@ def forecast(function: Callable[..., Any], *examples: Any) -> Forecast:
 
 
 def recorded(function: Callable[..., Any], *examples: Any) -> tuple[Any, int]:
-    """Records a function dry. Returns the engine's program and the bytes of the results."""
+    """Records a function without computing on ciphertexts. Returns the engine's program and the bytes of the results."""
     following: AbstractContextManager[Any] = nullcontext()
     if isinstance(function, Program):
         following = function._following(*examples)
@@ -274,8 +277,9 @@ class _Ring:
     byte: float = 0.0  # additional seconds of a byte of memory beyond caches
 
     def seconds(self, core: Any, operand_bytes: int | None) -> float | None:
-        """Returns the predicted seconds of a program, or of a part of one, whose operands cost no memory traffic. None
-        without rates.
+        """Returns the predicted seconds of a program, or of a part of a program, whose operands cost no memory traffic.
+        Returns None if there are no rates.
+
         """
         predicted = float(core.times[1])
         if not predicted:
@@ -345,13 +349,13 @@ def _product(one: Any) -> Any:
 
 
 def _bootstrap_rates(x: Any) -> _Bootstraps:
-    """Measures one gate on clear values, and at least `_MANY` at once, which share reads of the keys."""
+    """Measures one gate on clear values, and at least `_MANY` gates at once, which share reads of the keys."""
     if x._keys is None:
         raise _core.MissingKeyError("a forecast of TFHE needs evaluation keys: load a tensor through a Server")
     trivial = x._scheme.core.trivial
 
     def gate_of(count: int) -> tuple[float, Any]:
-        bits = np.arange(count, dtype=np.uint64) % 2  # separate elements: a broadcast one would be computed once
+        bits = np.arange(count, dtype=np.uint64) % 2  # separate elements: a broadcast element would be computed only once
         operands = tuple(type(x)(trivial(x._keys._core, b, "bool"), x._keys) for b in (bits, 1 - bits))
         return _measured(_gate, *operands), recorded(_gate, *operands)[0]
 

@@ -65,14 +65,14 @@ def program_limits(*, memory: int | None = None, products: int | None = None) ->
 def recording_now() -> Any:
     """Returns the recording that receives calls of this thread, or None.
 
-    Results of a recording must not be used outside it: a dry recording computes nothing.
+    Results of a recording must not be used outside the recording: a dry recording computes nothing.
     """
     return _RECORDING.get()
 
 
 @contextmanager
 def recording_of(operands: Any, dry: bool) -> Iterator[Any]:
-    """Context that records the calls inside; with `dry` nothing is computed."""
+    """Context that records the calls inside; with `dry` the calls are not computed."""
     recording = _core.program.Recording(operands, dry=dry)
     token = _RECORDING.set(recording)
     try:
@@ -187,8 +187,8 @@ class _Recorded:
     shapes: Any  # properties of the operands, without noise, sizes and scales
     nest: Any  # structure of the results
     kinds: list[type]  # classes of the results
-    keys: list[Any]  # for each result: the number of the operand whose keys it has, or the keys, or None
-    bootstraps: Placement | None  # placement of its bootstraps
+    keys: list[Any]  # for each result: the number of the operand whose keys the result has, or the keys, or None
+    bootstraps: Placement | None  # placement of the recording's bootstraps
 
     def __call__(self, operands: Any, tensors: list[Any]) -> Any:
         results = [
@@ -243,7 +243,7 @@ def _member_line(member: str, events: list[tuple[str, float, float]]) -> str:
 
 
 def _numbers(seconds: list[float], events: list[tuple[str, float, float]]) -> list[str]:
-    """Formats times without a unit, in that of the last event's end."""
+    """Formats times without a unit, in the unit of the last event's end."""
     return [text.split(" ")[0] for text in _readable_times([*seconds, events[-1][2]])[:-1]]
 
 
@@ -289,8 +289,8 @@ class Program(HtmlRepr):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the function's results.
 
-        Raises the function's errors for these operands, and RecordingError if it cannot be recorded: it reads a value
-        (decrypts, saves), draws random numbers (encrypts) or returns anything but tensors.
+        Raises the function's errors for these operands. Raises RecordingError if the function reads a value (decrypts,
+        saves), draws random numbers (encrypts) or returns anything but tensors.
         """
         tensors, nest = _flat((args, kwargs), "operands")
         if not tensors:
@@ -326,7 +326,8 @@ class Program(HtmlRepr):
 
     def _performed(self, nest: Any, tensors: list[Any]) -> Any:
         """Calls the function on handles of the operands without guards, so that in-place operations do not change the
-        caller's, as in a replay.
+        caller's tensors, as in a replay.
+
         """
         own = {id(t): t._wrap(t._bare()) for t in tensors}
         args, options = _nested(iter([own[id(t)] for t in tensors]), nest)
@@ -485,7 +486,8 @@ class Program(HtmlRepr):
         """Writes the last used recording as a model bundle (`hg.ModelBundle`) and returns that model.
 
         Clients of the model need neither the function nor its data. The recording must take freshly encrypted operands of
-        one key; a run checks this. `name` is its name in a service, by default the file's; `labels` are those of scores.
+        one key; a run checks this. `name` is the model's name in a service, by default the file's name; `labels` are the
+        labels of scores.
 
         Raises RecordingError as `to_bytes`, and for a program from a file; ParameterError for operands that are not freshly
         encrypted; OSError.
@@ -506,8 +508,8 @@ class Program(HtmlRepr):
         """Reads a program from a file, for the device in use.
 
         A loaded program has no function. The program takes operands of any owner with the parameters, shapes, levels and
-        scales of its recording, and with at most its noise and magnitudes; other operands raise MismatchError. The noise of
-        its results is stated by the file and not proven by this process.
+        scales of its recording, and with at most the recorded noise and magnitudes. Other operands raise MismatchError. The
+        noise of its results is stated by the file and not proven by this process.
 
         The program is verified completely before anything is prepared, allocated or run. A loaded program reads only its
         operands, keys and constants, exposes no memory that it did not write, and stays within `hg.program_limits`. A loaded
@@ -601,7 +603,7 @@ class Program(HtmlRepr):
         return [("function", self._name), *((f"recording {i + 1}", line) for i, line in enumerate(self._lines())), *placed]
 
     def _lines(self) -> list[str]:
-        """Describes each recording in a line, followed by its devices' timelines."""
+        """Describes each recording in a line, followed by the timelines of its devices."""
         lines = []
         for core in list(self._calls):
             calls = core.calls
@@ -636,8 +638,8 @@ def program(function: Callable[..., Any], *examples: Any, limit: int = 16, boots
     `Program.bootstraps` shows the placement.
 
     Raises DtypeError, ParameterError. With `bootstrap`, recording raises ParameterError for other schemes and for sets
-    without bootstrapping, MissingKeyError without its keys, LevelError for an operation that takes more levels than a
-    bootstrap leaves.
+    without bootstrapping. It raises MissingKeyError if bootstrapping keys are missing, and LevelError for an operation that
+    takes more levels than a bootstrap leaves.
 
     >>> f = hg.program(lambda x: hg.relinearize(x * x) + 1, x)
     >>> secret.decrypt(f(x))

@@ -23,7 +23,8 @@ _ROTATED = 45
 
 @dataclass(frozen=True)
 class Step:
-    """One operation that returned tensors. For several results: the shape of the first, and the minimum of each number.
+    """One operation that returned tensors. A step with several results has the shape of the first result, and the minimum of
+    each number.
 
     >>> with hg.trace() as t:
     ...     y = x * x
@@ -70,7 +71,7 @@ def _step(name: str, where: str, tensors: list[Tensor[Any, Any]], seconds: float
 
 
 def _tensors_in(value: Any) -> Iterator[Tensor[Any, Any]]:
-    """Yields the tensors of a nested result."""
+    """Yields the tensors in a nested result."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict):
@@ -111,7 +112,7 @@ class Trace:
             try:
                 for tensor in tensors:
                     tensor.wait()
-            except _core.RecordingError:  # inside a recording nothing is computed
+            except _core.RecordingError:  # a recording computes nothing
                 pass
             seconds = time.perf_counter() - start
             where = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
@@ -194,9 +195,9 @@ class Trace:
     def plot(self, axes: Any = None) -> Any:
         """Draws the steps from left to right: bars of the times, and a line of the noise budget or precision in bits.
 
-        The line is the level if the steps have neither. `axes` are matplotlib's, by default those of a new figure. Returns
-        the axes. Raises DtypeError for other `axes`, HeliographError if matplotlib is not installed
-        (``pip install 'heliograph[plot]'``).
+        If the steps have neither noise budget nor precision, the line shows the level. `axes` are matplotlib axes, by
+        default the axes of a new figure. Returns the axes. Raises DtypeError for other `axes`, HeliographError if matplotlib
+        is not installed (``pip install 'heliograph[plot]'``).
 
         >>> import heliograph as hg
         >>> hg.trace().plot().figure.savefig("trace.png")  # doctest: +SKIP
@@ -216,7 +217,7 @@ class Trace:
 
 
 def _draw(axes: Any, steps: Sequence[Step]) -> None:
-    """Draws bars of the times, and in front a line of the noise budget, precision or level."""
+    """Draws bars of the times, and in front of the bars a line of the noise budget, precision or level."""
     places = range(len(steps))
     times = axes.twinx()
     times.bar(places, [1e3 * step.seconds for step in steps], color=_BARS, width=0.7, zorder=1)

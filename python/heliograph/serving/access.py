@@ -14,7 +14,7 @@ from heliograph._common.service.errors import AccessError, RateError
 
 _LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]{0,63})\s+([0-9a-f]{64})")
 _MAX_CLIENTS = 1 << 16  # clients whose rate is remembered
-ANONYMOUS = "anybody"  #: the client of a service without tokens and certificates
+ANONYMOUS = "anybody"  #: the name of all clients of a service without tokens and certificates
 
 
 def new_token(name: str) -> tuple[str, str]:
@@ -80,7 +80,7 @@ class Access:
         if certificate is not None and self.certificates:
             return f"certificate:{certificate}"
         scheme, _, token = (authorization or "").partition(" ")
-        # The look-up's time depends on the token's SHA-256 only, which says nothing about a random token.
+        # The look-up's time depends only on the SHA-256 of a token, which reveals nothing about a random token.
         found = self._names.get(hashlib.sha256(token.strip().encode()).hexdigest()) if scheme.lower() == "bearer" else None
         if found is None:
             given = "an unknown one" if authorization or certificate else "none"
@@ -92,14 +92,17 @@ class Access:
 
 
 class Rate:
-    """Limits each client to `rate` requests a second, with a burst of one second's worth (at least 1). None: no limit."""
+    """Limits each client to `rate` requests a second, with a burst of one second's worth (at least 1). If `rate` is None,
+    there is no limit.
+
+    """
 
     def __init__(self, rate: float | None, clock: Callable[[], float]) -> None:
         self._rate, self._clock = rate, clock
         self._left: dict[str, tuple[float, float]] = {}
 
     def take(self, owner: str) -> None:
-        """Counts one request of a client. Raises RateError beyond the limit."""
+        """Counts one request of a client. Raises RateError if the client exceeds its limit."""
         if self._rate is None:
             return
         now, most = self._clock(), max(self._rate, 1.0)
@@ -126,7 +129,7 @@ class Pace:
         self._levels: dict[str, tuple[float, float]] = {}
 
     def delay(self, client: str) -> float:
-        """Counts one request of a client. Returns its delay in seconds, at most `longest`."""
+        """Counts one request of a client. Returns the client's delay in seconds, at most `longest`."""
         now = self._clock()
         level, then = self._levels.pop(client, (0.0, now))
         most = self._burst + self._rate * self._longest

@@ -99,7 +99,7 @@ class Certificates:
         made, contents = self._made()
         if contents == self._contents:
             return False
-        # A new context has new session ticket keys: no session resumes that was verified by the old files.
+        # A new context has new session ticket keys, so no session that was verified by the old files can resume.
         self.context.latest, self._contents = made, contents
         return True
 
@@ -128,8 +128,9 @@ class Certificates:
         return made, [None if path is None else path.read_bytes() for path in paths]
 
     def problem(self) -> str | None:
-        """Returns why every client would refuse the service's certificate now, or None. Performs a handshake in memory with
-        a client that trusts only this certificate.
+        """Returns why every client would refuse the service's certificate now, or None if clients would accept it. Performs
+        a handshake in memory with a client that trusts only this certificate.
+
         """
         chain = self._paths[0]
         if chain.is_fifo():

@@ -53,8 +53,8 @@ def shown_address(peer: Any) -> str:
 def files_for(connections: int) -> int:
     """Raises the process's file limit for `connections` and returns how many connections fit, at most `connections`.
 
-    A connection uses up to three descriptors: its own, and two of the gRPC proxy. Half as many connections again are
-    answered with HTTP 503.
+    A connection uses up to three descriptors: its own, and two of the gRPC proxy. In addition, half as many connections are
+    accepted only to be answered with HTTP 503.
     """
     wanted = _FILES * connections + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -102,8 +102,9 @@ class Connections:
         return self._count
 
     def admit(self, one: Accepted, address: str) -> bool:
-        """Counts a new connection if there is room or an idle one can be closed. Up to `most` / 2 connections more are
-        admitted, only to be answered with HTTP 503.
+        """Counts a new connection if there is room or if an idle connection can be closed. Up to `most` / 2 further
+        connections are admitted, only to be answered with HTTP 503.
+
         """
         own = self._per_address.get(address, 0)
         if self._pace.delay(address):  # a TLS handshake costs the service more than its peer
@@ -168,7 +169,7 @@ class Connections:
 class Listener(socket.socket):
     """A listening socket that counts its connections and queues handshakes while jobs run.
 
-    A handshake takes about 1 ms of processor time, so a peer that starts many must not slow other clients' jobs.
+    A handshake takes about 1 ms of processor time, so a peer that starts many handshakes must not slow other clients' jobs.
     """
 
     connections: Connections
@@ -179,7 +180,7 @@ class Listener(socket.socket):
         """Starts to listen. `factory` creates a connection's protocol; `busy` returns whether jobs are being computed."""
         self._loop, self._factory, self._context, self._busy = asyncio.get_running_loop(), factory, context, busy
         self._pace = Pace(_HANDSHAKE_RATE, _HANDSHAKE_BURST, 1.0, time.monotonic)
-        self._waiting: dict[str, deque[Accepted]] = {}  # queued handshakes by address, in turn
+        self._waiting: dict[str, deque[Accepted]] = {}  # queued handshakes by address, in the order of their turns
         self._turn_timer: asyncio.TimerHandle | None = None
         self._connecting = set[asyncio.Task[None]]()
         self.setblocking(False)

@@ -53,7 +53,7 @@ from heliograph.serving.settings import Settings, half_of_memory
 from heliograph.serving.spool import Body, Spool
 from heliograph.serving.store import Store
 
-_BLOCK = 1 << 18  # bytes of one write; a client that sends has two such blocks
+_BLOCK = 1 << 18  # bytes of one write; each sending client has two such blocks
 _SLOWEST = 16 << 10  # bytes a second; slowest average rate of a request's body
 _LAST_BYTES = 2.0  # seconds to receive unfinished requests when the service stops
 _SWEEP = 5.0  # seconds between sweeps for expired keys and answers
@@ -89,7 +89,7 @@ class Service:
     ) -> None:
         self.store, self.access, self.settings = store, access, settings
         self.log, self.metrics, self.spans = log, metrics, spans
-        self.memory = settings.memory_limit or half_of_memory()  #: bytes of an engine's memory
+        self.memory = settings.memory_limit or half_of_memory()  #: bytes of memory of an engine
         self.models, self._paths = {name: served_of(path) for name, path in models.items()}, models
         self._rereading, self._updates = asyncio.Lock(), itertools.count()
         self._stamps: dict[str, tuple[int, int, int] | None] = {name: _stamp(path) for name, path in models.items()}
@@ -119,7 +119,7 @@ class Service:
             for n, device in enumerate(devices)
         ]
         self.jobs: dict[str, Job] = {}
-        self._unended: dict[str, Job] = {}  # the jobs that have not ended; most of `jobs` are retained for their answers
+        self._unended: dict[str, Job] = {}  # the jobs that have not ended; ended jobs stay in `jobs` for their answers
         self._saving: asyncio.Task[None] | None = None
         self.stopping = False
         self._queue, self._seconds = Queue(), dict[str, float]()
@@ -139,7 +139,7 @@ class Service:
     # Start and stop
 
     async def start(self) -> None:
-        """Starts the engines. Raises DeviceError if one does not start, and the error of a model's file."""
+        """Starts the engines. Raises DeviceError if an engine does not start, and the error of a model's file."""
         shutil.rmtree(self.folder, ignore_errors=True)  # files of an earlier process, whose clients submit their jobs again
         self.folder.mkdir(mode=0o700)
         self._rate = Rate(self.settings.rate_limit, asyncio.get_running_loop().time)
@@ -239,7 +239,7 @@ class Service:
 
     async def reread(self) -> bool:
         """Makes engines load tables whose files were replaced, and files that an engine has refused. Returns whether all
-        were valid.
+        files were valid.
 
         A file of another table or model is not loaded.
         """
@@ -287,7 +287,7 @@ class Service:
         self.spool.sweep()
 
     async def _save_answers(self) -> None:
-        """Moves the oldest answers from memory to files. If the disk is full, they stay, and new jobs are refused."""
+        """Moves the oldest answers from memory to files. If the disk is full, answers stay and new jobs are refused."""
         try:
             while (answer := self.spool.oldest()) is not None:
                 await asyncio.to_thread(answer.save)
@@ -308,7 +308,7 @@ class Service:
                 self.log("object_evicted", client=record.owner, digest=record.digest[:8], bytes=record.nbytes, reason=reason)
 
     def _update_disk_metrics(self) -> None:
-        """Updates the disk's metrics. Runs on another thread, because a network file system may block."""
+        """Updates the disk's metrics. The function runs on another thread, because a network file system may block."""
         writable = self.store.writable()
         if writable != self._writable:
             self.log("store_writable" if writable else "store_read_only")
@@ -326,7 +326,7 @@ class Service:
     ) -> tuple[int, bool]:
         """Receives a piece of an upload from `offset` on. Returns the new offset and whether the upload is complete.
 
-        The bytes of an interrupted piece remain. Raises the errors of `Store.begin` and `Store.finish`.
+        If a piece is interrupted, the bytes that arrived remain. Raises the errors of `Store.begin` and `Store.finish`.
         """
         self.require_open()
         if offset == 0 and self._rate is not None:
@@ -381,7 +381,7 @@ class Service:
         return count
 
     def _latest(self, start: float, count: int) -> float:
-        """Returns the time by which more bytes must arrive of a body that started at `start` and has `count` bytes."""
+        """Returns when more bytes of a body must arrive; the body started at `start` and has `count` bytes so far."""
         return min(asyncio.get_running_loop().time(), start + count / _SLOWEST) + self.settings.body_timeout
 
     def _too_slow(self, count: int, nbytes: int) -> DeadlineError:
@@ -462,7 +462,7 @@ class Service:
         return job
 
     async def _require_same(self, known: Job, spec: JobSpec, nbytes: int, body: Body) -> None:
-        """Reads a repeated request and discards it. Raises ConflictError if it differs from the first."""
+        """Reads and discards a repeated request. Raises ConflictError if it differs from the first request."""
         sha = hashlib.sha256()
         if (spec.subject, nbytes) == (known.spec.subject, known.request.nbytes):
             await self._written(body, nbytes, sha.update)
@@ -604,7 +604,7 @@ class Service:
         return len(self._queue)
 
     def unfinished(self, owner: str | None = None) -> list[Job]:
-        """Returns the unfinished jobs of one client, or of all."""
+        """Returns the unfinished jobs of one client, or of all clients."""
         return [job for job in self._unended.values() if owner in (None, job.owner)]
 
     def job(self, owner: str, id: str) -> Job:
@@ -625,7 +625,7 @@ class Service:
     # Engines
 
     def _dispatch(self) -> None:
-        """Sends queued jobs to engines: at most two jobs or batches each, one computed while the next is read."""
+        """Sends queued jobs to engines. An engine has at most two jobs or batches: it computes one and reads the next."""
         while (found := self._next()) is not None:
             job, engine = found
             try:
@@ -697,7 +697,7 @@ class Service:
             self.log("model_reload_failed", model=name, engine=engine.number, error=error["name"])
 
     def _refuse_unavailable(self) -> None:
-        """Fails queued jobs whose model no engine has any more."""
+        """Fails queued jobs whose model is no longer loaded by any engine."""
         for job in self._queue.jobs():
             if self._missing(job.spec.model):
                 self._end(job, "failed", ModelUnavailableError(_UNAVAILABLE.format(job.spec.model)))
@@ -750,7 +750,7 @@ class Service:
         self._dispatch()
 
     def _end(self, job: Job, state: str, error: BaseException | None) -> None:
-        """Ends a job, once. Later messages of its engine are ignored."""
+        """Ends a job, once. Later messages about this job from its engine are ignored."""
         if job.state in ENDS:
             return
         running, receiving = job.state == "running", job.state == "receiving"

@@ -45,8 +45,9 @@ def sync_folder(path: Path) -> None:
 
 
 def lock_folder(folder: Path) -> IO[bytes]:
-    """Locks a store's folder for this process, until the process ends. Raises ParameterError if another service holds it;
-    OSError.
+    """Locks a store's folder for this process, until the process ends. Raises ParameterError if another service holds the
+    lock; OSError.
+
     """
     file = (folder / "lock").open("ab")
     try:

@@ -14,12 +14,12 @@ class Message:
     """A message. The fields of a message are JSON values."""
 
     def encode(self) -> bytes:
-        """Returns the message's line."""
+        """Returns the message as one line of text."""
         return json.dumps({"type": type(self).__name__} | vars(self)).encode() + b"\n"
 
 
 def decode(line: bytes | str) -> Message:
-    """Parses a line. Raises ValueError for an invalid one."""
+    """Parses a line of text as a message. Raises ValueError for an invalid line."""
     fields = json.loads(line)
     try:
         return _TYPES[fields.pop("type")](**fields)
@@ -60,12 +60,12 @@ class Run(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Read(Run):
-    """A job whose request is to be read while it arrives; a `Run` of the same job follows, or `Drop`."""
+    """A job whose request the engine shall read while it arrives; a `Run` of the same job follows, or a `Drop`."""
 
 
 @dataclass(frozen=True)
 class Arrived(Message):
-    """The number of arrived bytes of the request of a `Read`."""
+    """The number of bytes of the request of a `Read` that have arrived."""
 
     job: str
     nbytes: int
@@ -87,7 +87,7 @@ class Cancel(Message):
 
 @dataclass(frozen=True)
 class Update(Message):
-    """A model or table whose file is to be read again, between two batches."""
+    """A model or table whose file the engine shall read again, between two batches."""
 
     job: str
     model: str
@@ -105,7 +105,7 @@ class Forget(Message):
 
 @dataclass(frozen=True)
 class Ready(Message):
-    """The engine has started. `refused` has the error of each file that it could not load."""
+    """The engine is ready. `refused` has the error of each file that the engine could not load."""
 
     threads: int
     refused: dict[str, ErrorFields]
@@ -129,7 +129,7 @@ class Begun(Message):
 
 @dataclass(frozen=True)
 class Computed(Message):
-    """A job's answer is computed and will be written while the next job is computed."""
+    """A job's answer is computed; the engine writes it while it computes the next job."""
 
     job: str
 
@@ -157,7 +157,7 @@ class Progress(Message):
 
 @dataclass(frozen=True)
 class Fault(Message):
-    """A job has failed by an unexpected error: its class and place, and the errno's name."""
+    """A job has failed by an unexpected error: the error's class and place, and the errno's name."""
 
     job: str
     error: str

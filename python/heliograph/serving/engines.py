@@ -28,9 +28,10 @@ _DEPTH = 2  # jobs or batches that an engine has at a time: the first is compute
 
 
 class _Lines(asyncio.Protocol):
-    """Reads lines from an engine and passes each to `handle`, without its end. The future `ended` is done when the
-    connection ends. A ValueError of `handle` ends it, and so does a line of more than `longest` bytes (None: such lines are
-    truncated).
+    """Reads lines from an engine and passes each line, without its end, to `handle`. The future `ended` is done when the
+    connection ends. A ValueError of `handle` ends the connection, and so does a line of more than `longest` bytes (None:
+    such lines are truncated).
+
     """
 
     def __init__(self, handle: Callable[[bytes], None], longest: int | None = None) -> None:
@@ -62,8 +63,8 @@ class _Lines(asyncio.Protocol):
 
 
 class Engine:
-    """A process that computes. `on_message` is called with each of its messages, `on_end` with the jobs it had when it
-    ended.
+    """A process that computes. `on_message` is called with each message of the process, `on_end` with the jobs that the
+    process had when it ended.
 
     `models` maps a name to its file's path and the digest that the file must have. `batches` maps a group to its largest
     batch.
@@ -92,7 +93,7 @@ class Engine:
         self.process: asyncio.subprocess.Process | None = None
         self.ready = asyncio.Event()
         self.threads = 0
-        self.refused: set[str] = set()  #: models and tables whose files it could not load
+        self.refused: set[str] = set()  #: models and tables whose files the process could not load
         self.status: int | None = None  #: the exit status of the last process
         self._start_timer: asyncio.TimerHandle  # kills a process that does not become ready in time
         self._start_error: messages.ErrorFields | None = None  # the error of a process that did not start
@@ -127,7 +128,7 @@ class Engine:
         return self._task
 
     async def _supervise(self) -> None:
-        """Runs one process after another until the engine is stopped, or the first process does not become ready."""
+        """Runs one process after another until the engine is stopped, or until the first process does not become ready."""
         failures = 0
         while True:
             try:
@@ -257,7 +258,7 @@ class Engine:
 
     @property
     def last_group(self) -> str | None:
-        """The group of the job that was sent last."""
+        """The group of the job that was last sent to the engine."""
         return self._groups.get(self.jobs[-1]) if self.jobs else None
 
     def send(self, run: messages.Run) -> None:
@@ -290,7 +291,7 @@ class Engine:
         return self.early is not None and self.early.job == job
 
     def arrived(self, job: str, nbytes: int) -> None:
-        """Reports how many bytes of that request have arrived."""
+        """Reports to the engine how many bytes of the request have arrived."""
         if self.reads(job):
             self._write(messages.Arrived(job, nbytes))
 
@@ -301,7 +302,7 @@ class Engine:
             self._write(messages.Drop(job))
 
     def cancel(self, job: str) -> None:
-        """Cancels a job. An engine that does not end the job in time is killed."""
+        """Cancels a job. If an engine does not end the job in time, the service kills the engine."""
         self._write(messages.Cancel(job))
         if job in self.jobs and job not in self._kill_timers:
             self._kill_timers[job] = asyncio.get_running_loop().call_later(

@@ -1,9 +1,9 @@
 """The store's clock, by which keys expire. The clock counts only while the service runs, and ignores jumps of the machine's
 clock.
 
-If the machine's clock jumped by a year, all keys would expire at once, or none for a year. A jump is indistinguishable from
-a stopped service, so neither counts. The time is seconds since 1970 minus the excluded seconds. A file stores the excluded
-seconds; its modification time is the time of the last reading.
+If the machine's clock jumped by a year, all keys would expire at once, or none for a year. A jump of the clock is
+indistinguishable from a stopped service, so the time of either does not count. The time is seconds since 1970 minus the
+excluded seconds. A file stores the excluded seconds; its modification time is the time of the last reading.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ExpiryClock:
             self._jumps.append(jump)
 
     def now(self) -> float:
-        """Returns the time in seconds. Only differences of such times are meaningful."""
+        """Returns the time in seconds. Only differences of these times are meaningful."""
         with self._lock:
             before = self._excluded
             self._read(self._clock(), self._steady())
@@ -76,7 +76,7 @@ class ExpiryClock:
                 self._write()
 
     def _write(self) -> None:
-        """Writes the file. If the disk is full, the old file stays and the next start detects the same jump again."""
+        """Writes the clock's file. If the disk is full, the old file stays and the next start detects the jump again."""
         with contextlib.suppress(OSError):
             container.save(str(self._path), json.dumps(self._excluded).encode())
             os.utime(self._path, (self._clock_time, self._clock_time))

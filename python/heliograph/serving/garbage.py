@@ -12,7 +12,7 @@ import gc
 from collections.abc import Callable
 
 _STEP_INTERVAL = 1.0  # seconds between two steps
-# A full collection follows once there are _GROWTH times the objects of the last one, and _SLACK more.
+# A full collection follows once there are _GROWTH times as many objects as after the last full collection, plus _SLACK.
 _GROWTH, _SLACK = 2, 200_000
 _IDLE_SLACK = 10_000  # without a job, a full collection follows after this many more objects
 
@@ -26,7 +26,7 @@ class Collector:
         self.full = 0  #: full collections so far
 
     def collect(self) -> None:
-        """Collects everything, and excludes the survivors from the steps that follow."""
+        """Collects all garbage, and excludes the surviving objects from the steps that follow."""
         gc.unfreeze()
         gc.collect()
         gc.freeze()

@@ -1,8 +1,8 @@
 """The gRPC listener: limits connections, terminates TLS and forwards HTTP/2 to gRPC's own server over a Unix socket.
 
-gRPC's library cannot make client certificates optional, and does not limit connections; this listener does both as HTTP's
-does. The listener connects to gRPC's server from a Unix socket with a unique name, by which a call finds its client's
-address and certificate.
+gRPC's library cannot make client certificates optional, and does not limit connections; this listener does both, as the HTTP
+listener does. The listener connects to gRPC's server from a Unix socket with a unique name, by which a call finds its
+client's address and certificate.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class GrpcProxy:
         self._prefix, self._number = f"heliograph-{os.getpid()}-{secrets.token_hex(8)}", 0
 
     def prepare(self, folder: Path) -> None:
-        """Chooses the path of the server's socket. Raises OSError."""
+        """Chooses the path of the gRPC server's Unix socket. Raises OSError."""
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.path = f"/proc/self/fd/{self._folder}/grpc"  # a socket's path is limited to 107 bytes
 
     def start(self, busy: Callable[[], bool]) -> None:
-        """Starts to listen; as `Listener.start`."""
+        """Starts to listen, like `Listener.start`."""
         self.listener.start(lambda: _ClientEnd(self), self.context, busy)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The service over gRPC: sessions, jobs and their progress, health and reflection. Uploads are only over HTTP.
+"""The service over gRPC: sessions, jobs and their progress, health and reflection. Uploads use HTTP only.
 
 A call's deadline is its job's deadline; a cancelled call cancels its job.
 """
@@ -361,7 +361,7 @@ async def _timed(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[An
 
 
 def _reader(kind: Any) -> Callable[[bytes], Any]:
-    """Returns a deserializer. For invalid bytes it returns the error, which the call raises."""
+    """Returns a deserializer. For invalid bytes the deserializer returns the error, which the call raises."""
 
     def read(data: bytes) -> Any:
         try:

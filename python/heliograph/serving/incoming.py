@@ -12,8 +12,9 @@ from heliograph import _core
 
 
 class IncomingRequest:
-    """A file of `size` bytes, of which the first `count` have arrived; the service writes the rest. A context manager that
-    maps the file. Raises OSError.
+    """A file of `size` bytes, of which the first `count` have arrived; the service writes the rest. The object is a context
+    manager that maps the file. Raises OSError.
+
     """
 
     def __init__(self, path: str, size: int, count: int = 0) -> None:
@@ -27,14 +28,15 @@ class IncomingRequest:
             self._changed.notify()
 
     def drop(self) -> None:
-        """Records that no more bytes will arrive."""
+        """Records that the remaining bytes will not arrive."""
         with self._changed:
             self._dropped = True
             self._changed.notify()
 
     def part(self, start: int, size: int) -> tuple[memoryview, Callable[[int], None]]:
-        """Returns a view of `size` bytes and a function that waits until the first `count` of them have arrived. The
-        function raises CancelledError if they will not arrive.
+        """Returns a view of `size` bytes and a function that waits until the first `count` of them have arrived. This
+        function raises CancelledError if the bytes will not arrive.
+
         """
 
         def arrived(count: int) -> None:

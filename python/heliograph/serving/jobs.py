@@ -24,7 +24,7 @@ LONGEST_SECONDS = 1e9  #: seconds; limit of deadlines and waits
 class JobSpec:
     """A client's request for a job, without the request's body."""
 
-    id: str  #: chosen by the client: the same id is the same job, which is computed once
+    id: str  #: chosen by the client: requests with the same id are one job, which is computed once
     kind: JobKind
     keys: str  #: the digest of evaluation keys; "" for look-ups
     model: str = ""  #: name of the model or table in clear; "" for SQL queries
@@ -79,11 +79,14 @@ class Job:
 
     @property
     def group(self) -> str | None:
-        """The batch group. None if the job is computed alone, as it is after an engine ended during it."""
+        """The batch group of the job. The group is None if the job is computed alone, for example after an engine ended
+        during the job.
+
+        """
         return group_of(self.spec.kind, self.spec.model) if self.spec.kind.is_batched and not self.attempts else None
 
     def change(self, state: str | None = None) -> None:
-        """Wakes waiting calls, after a change of the state if one is given."""
+        """Wakes waiting calls, after a change of the state if a new state is given."""
         self.state = state or self.state
         self.version += 1
         self._changed.set()
@@ -116,7 +119,7 @@ class Queue:
         return sum(map(len, self._waiting.values()))
 
     def put(self, job: Job, first: bool = False) -> None:
-        """Appends a job to its client's jobs, or puts it first (a job that an engine lost)."""
+        """Appends a job to its client's jobs, or puts it first if an engine lost the job."""
         own = self._waiting.setdefault(job.owner, deque())
         if first:
             own.appendleft(job)
@@ -124,8 +127,9 @@ class Queue:
             own.append(job)
 
     def take(self, group: str | None = None, without: Container[str] = ()) -> Job | None:
-        """Takes the next job, of the client in turn. `group` skips clients whose next job is of another group, `without`
-        those whose next job is for one of these models.
+        """Takes the next job, of the client in turn. `group` skips clients whose next job is of another group; `without`
+        skips clients whose next job is for one of these models.
+
         """
         for owner, own in list(self._waiting.items()):
             if own and ((group is not None and own[0].group != group) or own[0].spec.model in without):

@@ -19,7 +19,7 @@ from heliograph.serving.settings import SETTINGS, variable_of
 @contextmanager
 def local(*models: Any) -> Iterator[str]:
     """Serves model bundles and tables (paths) on this machine only, for trials. Yields the address for `hg.Client`. The
-    service ends with the block and stores nothing.
+    service ends with the block and stores no data.
 
     Raises HeliographError with the service's message if it does not start; OSError. For production use `heliograph serve`.
 

@@ -62,7 +62,7 @@ EVENTS = {
     "log_lines_dropped": "warning",
 }
 
-#: Log fields of the running request: its client, address and id. `Log` adds them to every line.
+#: Log fields of the running request: its client, address and id. `Log` adds these fields to every line.
 REQUEST: ContextVar[dict[str, str]] = ContextVar("heliograph_request", default={})  # noqa: B039  never mutated
 
 
@@ -78,13 +78,14 @@ def request_fields(**fields: str | None) -> Iterator[None]:
 
 
 def request_id(given: str | None) -> str:
-    """Returns the client's request id, or a random one if that is not valid in a log."""
+    """Returns the client's request id, or a random id if the client's is not valid in a log."""
     return given if given is not None and _ID.fullmatch(given) else secrets.token_hex(8)
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:
-    """Returns an error's log fields: its class and its errno's name (ENOSPC). The text is left out because it may quote a
-    client.
+    """Returns an error's log fields: its class and its errno's name (ENOSPC). The error's text is left out because it may
+    quote a client.
+
     """
     cause = error if isinstance(error, OSError) else error.__cause__
     number = cause.errno if isinstance(cause, OSError) else None
@@ -92,7 +93,7 @@ def error_fields(error: BaseException) -> dict[str, Any]:
 
 
 class Log:
-    """Writes JSON lines on a thread. A stream that is blocked, full or closed loses lines.
+    """Writes JSON lines on a thread. Lines are lost if the stream is blocked, full or closed.
 
     `dropped` counts the lost lines, and the next written line reports their number.
     """
@@ -107,8 +108,10 @@ class Log:
         threading.Thread(target=self._write_lines, name="heliograph-log", daemon=True).start()
 
     def __call__(self, event: str, **fields: Any) -> None:
-        """Logs one event. Fields are names, sizes, times and error classes. Writing a record neither blocks nor raises
-        OSError."""
+        """Logs one event. The fields of an event are names, sizes, times and error classes. Writing a record neither blocks
+        nor raises OSError.
+
+        """
         line = _line(event, REQUEST.get() | fields)
         with self._changed:
             if len(self._lines) >= _MOST_LINES:
@@ -179,8 +182,9 @@ def _line(event: str, fields: dict[str, Any]) -> str:
 
 
 def open_standard_streams() -> None:
-    """Opens /dev/null for closed standard streams. Otherwise another file would get the descriptor, and receive the
-    libraries' output.
+    """Opens /dev/null for closed standard streams. Otherwise another file would get the descriptor of the closed stream, and
+    receive the libraries' output.
+
     """
     for number in (0, 1, 2):
         try:
@@ -190,7 +194,7 @@ def open_standard_streams() -> None:
 
 
 class _Quiet(logging.Handler):
-    """Logs records of libraries by their logger only: their texts may quote requests."""
+    """Logs only the logger's name for records of libraries: their texts may quote requests."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)

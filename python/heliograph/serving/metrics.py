@@ -21,13 +21,13 @@ from heliograph import _core
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
-_MAX_CLIENTS = 200  # clients with a label of their own; further clients share `OTHERS`
+_MAX_CLIENTS = 200  # clients that have their own label; further clients share `OTHERS`
 OTHERS = "other_clients"  #: label of the clients beyond `_MAX_CLIENTS`
 Health = Callable[[], tuple[bool, str]]
 
 
 class Metrics:
-    """The metrics of one service, in a registry of their own."""
+    """The metrics of one service, in a separate registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -115,7 +115,7 @@ class Metrics:
         self.registry.register(_CallbackCounter(f"heliograph_{name}", text, total))
 
     def client(self, owner: str) -> str:
-        """Returns a client's label: its name for the first clients, then `OTHERS`."""
+        """Returns a client's label: the client's name for the first clients, then `OTHERS`."""
         if owner not in self._clients:
             if len(self._clients) >= _MAX_CLIENTS:
                 return OTHERS
@@ -123,7 +123,7 @@ class Metrics:
         return owner
 
     def set_client_bytes(self, uses: Iterable[tuple[str, int]]) -> None:
-        """Updates the stored bytes of each client. A client without bytes gets 0."""
+        """Updates the stored bytes of each client. The bytes of a client without contents become 0."""
         sums = dict.fromkeys([*self._clients, *([OTHERS] if len(self._clients) >= _MAX_CLIENTS else [])], 0)
         for owner, nbytes in uses:
             name = self.client(owner)
@@ -132,7 +132,7 @@ class Metrics:
             self.client_stored.labels(name).set(nbytes)
 
     def serve(self, host: str, port: int, pages: dict[str, Health]) -> Any:
-        """Serves metrics and health checks over HTTP on threads of its own. Raises OSError if the port is in use."""
+        """Serves metrics and health checks over HTTP on separate threads. Raises OSError if the port is in use."""
         metrics = make_wsgi_app(self.registry)
 
         def application(environ: dict[str, Any], start: Any) -> Any:
@@ -175,7 +175,10 @@ def commit() -> str:
 
 
 class Spans:
-    """Records an OpenTelemetry span for each job, if enabled. OpenTelemetry's own variables configure it."""
+    """Records an OpenTelemetry span for each job, if enabled. The environment variables of OpenTelemetry configure the
+    spans.
+
+    """
 
     def __init__(self, enabled: bool) -> None:
         self._tracer: Any = None

@@ -1,7 +1,7 @@
 """Protobuf messages and methods of the service, declared here once: no generated code, no protobuf compiler in the build.
 
-The classes are created from this declaration at run time, and gRPC reflection serves the declaration. `proto` writes it as a
-.proto file for other languages (`heliograph serve --proto`).
+The classes are created from this declaration at run time, and gRPC reflection serves the declaration. `proto` writes this
+declaration as a .proto file for other languages (`heliograph serve --proto`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ SERVICE = f"{PACKAGE}.Inference"
 _FILE = "heliograph/v1/inference.proto"
 #: Fields of each message in the order of their numbers; "*" after a type means repeated.
 MESSAGES: dict[str, dict[str, str]] = {
-    "ModelsRequest": {"limit": "uint32", "after": "string"},  # at most `limit` models after a name; 0: the service's limit
+    "ModelsRequest": {"limit": "uint32", "after": "string"},  # `limit` 0: the service's limit
     "Model": {
         **{"name": "string", "version": "string", "title": "string", "digest": "string", "kind": "string"},
         **{"key_bytes": "uint64", "input_bytes": "uint64", "output_bytes": "uint64"},
     },
-    "ModelsReply": {"models": "Model*", "next": "string"},  # `next` is the next page's `after`; "" on the last page
+    "ModelsReply": {"models": "Model*", "next": "string"},  # `next` is the `after` of the next page; "" on the last page
     "SessionRequest": {"id": "string", "model": "string", "keys": "string"},
     "SessionReply": {},
-    # The first message of a run has all fields, and may have `data`; the others have only `data`.
+    # The first message of a run has all fields, and may have `data`; all further messages have only `data`.
     "RunRequest": {
         **{"id": "string", "kind": "string", "model": "string", "keys": "string", "table": "string"},
         **{"parts": "uint64*", "watch": "bool", "data": "bytes"},
@@ -44,7 +44,7 @@ class Method:
     name: str
     request: str
     reply: str
-    streams: tuple[bool, bool] = (False, False)  #: whether requests are a stream, whether replies are
+    streams: tuple[bool, bool] = (False, False)  #: whether requests are a stream; whether replies are a stream
 
 
 METHODS = (

@@ -17,7 +17,7 @@ from heliograph._common.service.errors import EvictedKeyError, ExpiredKeyError, 
 from heliograph._common.service.uploads import DIGEST
 from heliograph.serving.numeric import real, whole
 
-FORMAT = 1  #: format of a store's folder; without store.json it is 1
+FORMAT = 1  #: format of a store's folder; a folder without store.json has format 1
 _LATEST = 1e12  # limit of times in a file, in seconds since 1970
 #: The error for each state of removed content.
 REMOVAL_ERRORS: dict[str, tuple[type[Exception], str]] = {
@@ -36,16 +36,16 @@ FORGETTABLE = ("expired", "evicted")  #: states whose records may be deleted aft
 
 @dataclass
 class Record:
-    """Metadata of one content of one client."""
+    """Metadata of one content (keys or a table) of one client."""
 
     digest: str  #: SHA-256 of the content, hexadecimal
     owner: str  #: the client's name
     kind: str  #: "keys" or "table"
     nbytes: int
-    added: float  #: time by the store's clock `expiry`
+    added: float  #: time of the content's last use, by the store's clock `expiry`
     used: float
     state: str = "kept"  #: "kept", "revoked", "expired", "evicted", or "damaged" if the record's file is not readable
-    more: dict[str, Any] = field(default_factory=dict)  #: fields of a later version, written back unchanged
+    more: dict[str, Any] = field(default_factory=dict)  #: fields that a later version wrote; they are written back unchanged
 
     def to_json(self) -> bytes:
         """Returns the content of the record's file."""
@@ -71,7 +71,7 @@ class Record:
             f"{printable(str(known['state']))}, which this version does not know; use the version that wrote it"
         )
 
-    def __post_init__(self) -> None:  # validates values of a file
+    def __post_init__(self) -> None:  # validates values from a file
         self.nbytes = whole(self.nbytes, "bytes")
         self.added, self.used = (real(seconds, "a time", -_LATEST, _LATEST) for seconds in (self.added, self.used))
 
@@ -105,10 +105,10 @@ def require_format(folder: Path) -> None:
 
 
 def owner_of(place: Path) -> str | None:
-    """Returns the client of a folder, from owner.json, or from a record if that is damaged. Returns None if the folder
+    """Returns the client of a folder, from owner.json, or from a record if owner.json is damaged. Returns None if the folder
     holds no client's files.
 
-    Raises DamagedFileError if records exist but none names the client: they may hold revocations.
+    Raises DamagedFileError if records exist but no record names the client: they may hold revocations.
     """
     names = [path for path in place.iterdir() if path.suffix == ".json" and DIGEST.fullmatch(path.stem)]
     for path in (place / "owner.json", *names):

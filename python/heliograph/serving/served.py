@@ -1,7 +1,7 @@
 """Served objects under one interface: model bundles, tables for private look-up, vectors, and clients' encrypted tables.
 
-A `Served` has two parts. The service reads a file's description, and admits and batches jobs by it. An engine also loads the
-contents (`load`) and prepares jobs (`prepare`).
+A `Served` has two parts. The service reads a file's description, which it uses to admit and batch jobs. An engine also loads
+the contents (`load`) and prepares jobs (`prepare`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DIGITS = 24 << 10  # bytes for each column of a look-up's matrix: digits of mas
 _PASS = 4  # encrypted vectors answered by one pass over the rows
 _BLOCK, _WIDTH = 4096, 8  # rows of vectors prepared as one block, and bytes of a prepared component
 _LONGEST_QUERY = 1 << 16  # bytes of an SQL query
-_SPARE = 1 << 20  # bytes by which a request may exceed the prediction
+_SPARE = 1 << 20  # bytes by which a request may exceed its predicted size
 Compute = Callable[[], Any]  # returns an object with the answer's `to_bytes`, or None
 
 
@@ -65,12 +65,12 @@ class Query:
 
 
 class Served(ABC):
-    """An object that clients use by its name. Sizes are in bytes."""
+    """An object that clients use by its name. Sizes of a served object are in bytes."""
 
-    kinds: tuple[JobKind, ...]  #: kinds of jobs that it answers
-    kind: str  #: kind of the object, for clients
+    kinds: tuple[JobKind, ...]  #: kinds of jobs that the object answers
+    kind: str  #: kind of the object, as clients see it
     is_updated = True  #: whether a file with other rows may replace the loaded one
-    complete = True  #: whether the file has everything that an engine needs
+    complete = True  #: whether the file has all data that an engine needs
     name, version, title, digest = "", "", "", ""
     key_bytes, input_bytes, output_bytes = 0, 0, 0
 
@@ -84,7 +84,7 @@ class Served(ABC):
         return 2 * self.input_bytes + _SPARE if kind.has_tensors else 0
 
     def answer_bytes(self, kind: JobKind) -> int | None:
-        """Returns the expected size of an answer. None: unknown."""
+        """Returns the expected size of an answer. Returns None if the size is unknown."""
         return self.output_bytes if kind.has_tensors else 0
 
     def max_batch(self, memory: int, most: int) -> int:
@@ -95,13 +95,13 @@ class Served(ABC):
         """Returns the client's half."""
         raise NotImplementedError
 
-    # In an engine
+    # Functions for engines
 
     def load(self) -> None:  # noqa: B027  a model has no other contents than its description
         """Loads the contents. Raises FormatError and its subclasses, OSError."""
 
     def update(self) -> Compute:
-        """Reads the rows of the present file. Returns the function that replaces the loaded rows by these rows."""
+        """Reads the rows of the present file. Returns a function that replaces the loaded rows by these rows."""
         raise NotImplementedError
 
     @abstractmethod
@@ -159,7 +159,7 @@ class ServedModel(Served):
 
 
 class LookupTable(Served):
-    """A saved `hg.pir.Database`. Raises FormatError and its subclasses, OSError."""
+    """A saved `hg.pir.Database`, as a service uses it. Raises FormatError and its subclasses, OSError."""
 
     kinds = (GET,)
     kind = "look-up"
@@ -205,7 +205,7 @@ class LookupTable(Served):
 
 
 class VectorIndex(Served):
-    """Saved `hg.knn.Vectors`. Raises the errors of `LookupTable`."""
+    """Saved `hg.knn.Vectors`, as a service uses them. Raises the errors of `LookupTable`."""
 
     kinds = (NEAREST, SESSION)
     kind = "neighbours"
@@ -244,7 +244,7 @@ class VectorIndex(Served):
         return lambda: self.vectors._follow(parts)
 
     def prepare(self, job: Run, kind: JobKind, request: IncomingRequest, engine: Context) -> Compute:
-        """Implements `Served.prepare`. A session checks the keys."""
+        """Implements `Served.prepare`. The engine's session checks these keys."""
         layout = self.vectors.layout
 
         def made() -> tuple[Any, int]:
@@ -269,7 +269,7 @@ class VectorIndex(Served):
 
 
 class EncryptedTables(Served):
-    """Clients' uploaded tables. There is one such object, without a file and a name."""
+    """Clients' uploaded tables. All uploaded tables share one such object, which has no file and no name."""
 
     kinds = (SQL,)
     memory_bytes = 0

@@ -56,7 +56,10 @@ def require_safe(settings: Settings) -> None:
 
 
 def named_models(paths: Iterable[Path]) -> dict[str, Path]:
-    """Maps the files' model names to their paths. Raises ParameterError for two files of one name, and as `served_of`."""
+    """Maps the files' model names to their paths. Raises ParameterError for two files of one name, and the errors of
+    `served_of`.
+
+    """
     found: dict[str, Path] = {}
     for path in paths:
         name = served_of(path).name
@@ -70,8 +73,9 @@ def named_models(paths: Iterable[Path]) -> dict[str, Path]:
 
 
 def certificates_of(settings: Settings) -> Certificates | None:
-    """Returns the TLS files; None without TLS. Raises ParameterError for options that require another one, and as
-    `Certificates`.
+    """Returns the TLS files; None without TLS. Raises ParameterError for an option that requires another option, and the
+    errors of `Certificates`.
+
     """
     if settings.tls_cert is None:
         if settings.client_ca is not None:
@@ -151,7 +155,7 @@ class Process:
         return None if self.certificates is None else self.certificates.context
 
     async def run(self) -> int:
-        """Runs until SIGTERM or SIGINT; then refuses new jobs and finishes accepted ones. Returns the exit status."""
+        """Runs until SIGTERM or SIGINT; then refuses new jobs and finishes accepted jobs. Returns the exit status."""
         catch_libraries(self.log)
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -178,7 +182,7 @@ class Process:
         self.log("listening", host=self.settings.host, tls=self.certificates is not None, **self.ports)
         notify("READY=1")
         self.listens = True
-        if self._hung_up or _startup.pending:  # a SIGHUP during the start
+        if self._hung_up or _startup.pending:  # a SIGHUP that arrived during the start
             self._on_sighup()
         failed = asyncio.create_task(self.service.failure.wait())
         await asyncio.wait({served, stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
@@ -232,7 +236,7 @@ class Process:
             self.log("tls_handshake_failed", address=address, error=reason, total=self._handshakes + 1)
         self._handshakes += 1
 
-    # SIGHUP
+    # Reloading at SIGHUP
 
     def _on_sighup(self) -> None:
         """Handles SIGHUP: reloads tokens, certificates and tables in turn. A file that cannot be read changes nothing."""
@@ -276,7 +280,7 @@ class Process:
 
 def run(settings: Settings) -> int:
     """Runs `heliograph serve` and returns its exit status."""
-    before = os.umask(0o077)  # files that it writes are readable only by its user
+    before = os.umask(0o077)  # files that the process writes are readable only by its user
     require_accepted_version()
     use_small_tls_buffers()
     open_standard_streams()

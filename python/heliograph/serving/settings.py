@@ -22,7 +22,7 @@ from heliograph.serving.numeric import real, whole
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _TIMES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_LARGEST_SIZE, _LONGEST = 1 << 60, 1e9  # bytes, seconds
+_LARGEST_SIZE, _LONGEST = 1 << 60, 1e9  # units: bytes, seconds
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Kind:
     """The type of a setting. `parse` converts a value and raises ParameterError with the setting's name."""
 
     metavar: str
-    types: tuple[type, ...]  #: types of its values in a TOML file
+    types: tuple[type, ...]  #: types of the setting's values in a TOML file
     parse: Callable[[Any, str], Any]
     is_list: bool = False
 
@@ -68,7 +68,7 @@ def _count(low: int, high: int = 10**9) -> Kind:
 TEXT, PATH, FLAG = Kind("TEXT", (str,), _text), Kind("FILE", (str,), _path), Kind("", (bool,), _flag)
 FOLDER, ADDRESS, PORT = Kind("FOLDER", (str,), _path), Kind("HOST:PORT", (str,), _text), _count(0, 65535)
 SIZE, TIME = Kind("SIZE", (int, str), _size), Kind("TIME", (int, float, str), _time)
-PERIOD = Kind("TIME", (int, float, str), partial(_time, low=0.0))  # may be 0
+PERIOD = Kind("TIME", (int, float, str), partial(_time, low=0.0))  # whether the value may be 0
 RATE = Kind("NUMBER", (int, float), lambda value, what: real(value, what, 0.001, 1e6))
 PATHS, TEXTS = Kind("FILE", (str,), _path, is_list=True), Kind("TEXT", (str,), _text, is_list=True)
 
@@ -140,7 +140,7 @@ class Settings:
         FLAG, False, "Record an OpenTelemetry span for each job; OpenTelemetry's variables configure it."
     )
 
-    # Not options
+    # Attributes that are not options
 
     body_timeout: float = 30.0  #: seconds without a byte of a request's body
     answer_time_to_live: float = 300.0  #: seconds for which an answer can be fetched again
@@ -165,8 +165,9 @@ def variable_of(name: str) -> str:
 
 
 def from_file(path: Path) -> dict[str, Any]:
-    """Reads a TOML file and returns its settings by name. Paths in it are relative to its folder. Raises ParameterError for
-    an unknown key, a wrong type or a value out of range; OSError.
+    """Reads a TOML file and returns its settings by name. Paths in the file are relative to the file's folder. Raises
+    ParameterError for an unknown key, a wrong type or a value out of range; OSError.
+
     """
     where = f"cannot read the settings {printable(str(path))}"
     try:

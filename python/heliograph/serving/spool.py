@@ -16,12 +16,12 @@ from heliograph import _core
 from heliograph._common.service.errors import QuotaError
 from heliograph.serving.disks import DISK_FULL, disk_errors
 
-#: Callbacks of `Body.pour`.
+#: Type of the callbacks of `Body.pour`.
 Write = Callable[[memoryview | bytes], None]
 Place = Callable[[], memoryview]
 Placed = Callable[[int], None]
 
-_MAPPED = 32 << 20  # total bytes of requests that this process maps to receive into; further requests are written
+_MAPPED = 32 << 20  # total bytes of requests that this process maps to receive into; further requests use `write`
 _SPARE = 32 << 20  # bytes of spare memory, retained for requests of the same sizes
 _MAX_SPARE_ANSWERS = 4  # spare buffers for answers
 _LARGEST_IN_MEMORY = 4 << 20  # bytes; largest answer that an engine passes in memory
@@ -38,7 +38,7 @@ class Body:
         return self._pieces
 
     async def pour(self, write: Write, place: Place | None = None, placed: Placed | None = None) -> None:
-        """Passes the whole body to `write`, which must not keep the pieces. Raises the exceptions of `write`.
+        """Passes the whole body to `write` in pieces; `write` must not keep them. Raises the exceptions of `write`.
 
         With `place`, an implementation may instead read into the memory that `place` returns, and report the number of bytes
         to `placed`.
@@ -50,8 +50,8 @@ class Body:
 class Memory:
     """Anonymous memory that another process opens by `path`, so that no disk is involved.
 
-    With `nbytes` its size is fixed, so that engines may map it while it is written. `mapped`: this process maps the file
-    too. Raises OSError.
+    If `nbytes` is given, the size of the memory is fixed, so that engines may map the memory while it is written. `mapped`:
+    this process maps the memory too. Raises OSError.
     """
 
     def __init__(self, nbytes: int | None = None, mapped: bool = False) -> None:
@@ -69,7 +69,7 @@ class Memory:
             raise
 
     def place(self, start: int) -> memoryview | None:
-        """Returns the memory from `start` on; None if bytes must be written by `write`."""
+        """Returns the memory from `start` on; None if bytes must be passed to `write`."""
         return None if self._map is None else memoryview(self._map)[start : start + _READ_BYTES]
 
     def write(self, data: memoryview, start: int) -> int:
@@ -92,7 +92,7 @@ class Memory:
     def close(self) -> None:
         """Frees the memory."""
         if self._map is not None:
-            with contextlib.suppress(BufferError):  # a view still exists; the mapping ends with it
+            with contextlib.suppress(BufferError):  # a view of the memory still exists; the mapping ends with the view
                 self._map.close()
         os.close(self._descriptor)
 
@@ -110,7 +110,10 @@ class Request:
         self.in_memory = self._memory is not None
 
     def place(self) -> memoryview:
-        """Returns the memory for the next bytes; empty if they must be passed to `write`. Report bytes by `placed`."""
+        """Returns the memory for the next bytes; empty if the bytes must be passed to `write`. Report the bytes written
+        there by `placed`.
+
+        """
         found = None if self._memory is None else self._memory.place(self.have)
         return memoryview(b"") if found is None else found
 
@@ -134,7 +137,7 @@ class Request:
                 view = view[done:]
 
     def close(self, read: bool = False) -> None:
-        """Frees the request. `read`: an engine has read all of it, so that the memory can be reused."""
+        """Frees the request. `read`: an engine has read the whole request, so that the memory can be reused."""
         memory, self._memory = self._memory, None
         descriptor, self._descriptor = self._descriptor, -1
         if memory is not None:
@@ -157,8 +160,9 @@ class Answer:
         self.nbytes = 0
 
     def output_path(self) -> str:
-        """Returns the path that an engine writes to until `take` or `release`; the memory is not shared before. Raises
-        OSError.
+        """Returns the path to which an engine writes until `take` or `release`; until then no other process uses the memory.
+        Raises OSError.
+
         """
         if self._memory is None:
             self._memory = self._spool._answer_memory(self._expected)
@@ -170,7 +174,10 @@ class Answer:
         return self._memory is not None
 
     def take(self, nbytes: int) -> None:
-        """Takes over the `nbytes` that the engine has written. Raises OutOfMemoryError; DeviceError if there are fewer."""
+        """Takes over the `nbytes` that the engine has written. Raises OutOfMemoryError; DeviceError if the engine has
+        written fewer bytes.
+
+        """
         memory, self.nbytes = self._memory, nbytes
         if memory is None:
             return
@@ -189,14 +196,14 @@ class Answer:
         self._spool._add_answer(self)
 
     def release(self) -> None:
-        """Takes the memory back after the engine has ended the job, or itself."""
+        """Takes the memory back after the engine has ended the job, or has ended itself."""
         if self._memory is not None:
             self._spool._return_answer_memory(self._memory)
             self._memory = None
 
     @property
     def data(self) -> bytes | None:
-        """The whole answer; None if it is in its file."""
+        """The whole answer; None if the answer is in its file."""
         return self._data
 
     def read(self) -> bytes:
@@ -247,18 +254,19 @@ class Spool:
         self._in_memory: OrderedDict[Answer, None] = OrderedDict()
 
     def take(self, owner: str, nbytes: int, file: Path) -> Request:
-        """Returns a buffer for a client's request of `nbytes`; `file` is used if it is not in memory. Raises QuotaError,
-        OSError.
+        """Returns a buffer for a client's request of `nbytes` bytes; if the request is not in memory, the buffer is the file
+        `file`. Raises QuotaError, OSError.
+
         """
         with disk_errors():
             return Request(self, owner, nbytes, file)
 
     def answer(self, expected: int | None, file: Path) -> Answer:
-        """Returns a buffer for an answer of about `expected` bytes (None: unknown); `file` is used if it is not, or no
-        longer, in memory.
+        """Returns a buffer for an answer of about `expected` bytes (None: unknown). If the answer is not in memory, or is
+        moved to the disk later, the file is `file`.
 
-        Raises QuotaError if the disk has no room for the answer, even if it is in memory: it may have to be moved to the
-        disk.
+        Raises QuotaError if the disk has no room for the answer, even if the answer is in memory: it may have to be moved to
+        the disk.
         """
         with disk_errors():
             disk = os.statvfs(file.parent)

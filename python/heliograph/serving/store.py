@@ -14,8 +14,8 @@ A file gets its final name once its bytes are flushed to the disk and match the 
 is deleted. A start completes steps that a kill interrupted.
 
 A record of a revocation is never deleted without its digest in `revoked`. Unknown fields of records are written back
-unchanged. A later version that adds a field, state or file that older versions must respect raises `FORMAT`, so that they
-refuse the store.
+unchanged. A later version that adds a field, state or file that older versions must respect increases `FORMAT`, so that
+older versions refuse the store.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ _PART = re.compile(r"([0-9a-f]{64})\.([0-9]{1,18})\.part")
 _UPLOAD_IDLE = 60.0  # seconds without a byte after which an unfinished upload may be evicted for another
 _TOMBSTONE_LIFE = 30 * 86400.0  # seconds for which the reason of a removal is remembered; a revocation is permanent
 _PIECE = 1 << 20
-_FLUSH_BYTES = 512 << 20  # bytes of an upload that may be unflushed
+_FLUSH_BYTES = 512 << 20  # bytes of an upload that may be in the page cache without a flush
 
 
 class Upload:
-    """An upload with one writing request at a time. The file is open only during a write; the next writer takes the upload
-    over.
+    """An upload with one writing request at a time. The file of an upload is open only during a write; the next writing
+    request takes the upload over.
 
     `reserve` counts arriving bytes before they are written, and may raise QuotaError; a negative count returns bytes that
     were not written.
@@ -78,7 +78,7 @@ class Upload:
         other contents than keys and tables.
         """
         self._require_expected(len(data))
-        self._reserve(len(data))  # not under the lock, because it may evict other uploads
+        self._reserve(len(data))  # without the lock, because the call may evict other uploads
         before = self.offset
         try:
             with self._lock:
@@ -100,7 +100,7 @@ class Upload:
             )
 
     def _append(self, view: memoryview) -> None:
-        """Appends bytes to the file. Raises OSError; bytes written before remain."""
+        """Appends bytes to the file. Raises OSError; bytes that were written before remain."""
         descriptor, done = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC), 0
         try:
             while done < len(view):
@@ -122,7 +122,7 @@ class Upload:
             self._flushed = self.offset
 
     def _begin(self, data: bytes | bytearray | memoryview) -> None:
-        """Checks the content's kind from the first piece, before the rest is sent."""
+        """Checks the content's kind from the first piece, before the client sends more."""
         if len(data) < _core.container.PREFIX_BYTES:
             return
         end = _core.container.header_end(memoryview(data)[: _core.container.PREFIX_BYTES], self.total)
@@ -143,10 +143,10 @@ def _updated(sha: Any, data: memoryview) -> Any:
 class Store:
     """Clients' uploaded keys and tables. Thread-safe.
 
-    Beyond the capacity, the client with the most bytes loses its least recently used contents.
+    If the contents exceed the capacity, the client with the most bytes loses its least recently used contents.
 
-    Raises OSError if the folder is not a folder, StorageError if it is not writable, ParameterError if another service uses
-    it; VersionError if a later version wrote it, DamagedFileError.
+    Raises OSError if the path is not a folder, StorageError if the folder is not writable, ParameterError if another service
+    uses it. Raises VersionError if a later version wrote the store, and DamagedFileError.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class Store:
             with contextlib.suppress(QuotaError), disk_errors():
                 container.save(str(folder / "lock.probe"), b"")
                 (folder / "lock.probe").unlink()
-        except FileExistsError:  # `folder` is a file
+        except FileExistsError:  # the path `folder` is a file
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
         except (OSError, StorageError) as error:
             cause = error if isinstance(error, OSError) else error.__cause__
@@ -212,11 +212,11 @@ class Store:
         self._lock_file.close()
 
     def writable(self) -> bool:
-        """Returns whether the disk is writable; it is not after the system has remounted it read-only."""
+        """Returns whether the disk is writable; the system may have remounted it read-only."""
         return os.access(self.folder, os.W_OK | os.X_OK)
 
     def removals(self) -> list[tuple[Record, str]]:
-        """Returns the contents removed since the last call, each with the reason: "evicted", "expired", "revoked",
+        """Returns the contents removed since the last call, each with its reason: "evicted", "expired", "revoked",
         "damaged".
         """
         with self._lock:
@@ -268,17 +268,17 @@ class Store:
         for path in place.glob("*.hg"):
             found = records.get(path.stem)
             if found is not None and found.state == "damaged":
-                continue  # the content stays, so that its record can be restored
+                continue  # the content's file stays, so that its record can be restored
             if found is not None and found.state != "kept":
                 path.unlink()  # the record says that the content was removed
                 continue
             status = path.stat()
-            if found is None:  # a verified content, by its final name, whose record was not written
+            if found is None:  # a verified content under its final name, whose record was not written
                 try:
                     with path.open("rb") as file:
                         kind = upload_kind(file.read(_core.container.PREFIX_BYTES + _core.container.MAX_HEADER_BYTES))
                 except _core.HeliographError:
-                    continue  # the file is not a content of the store: an upload of this digest replaces it
+                    continue  # the file is not a content of the store: an upload of this digest replaces the file
                 found = records[path.stem] = Record(path.stem, owner, kind, status.st_size, status.st_mtime, status.st_mtime)
                 self._write_record(place, found)
             found.used = status.st_mtime
@@ -297,7 +297,7 @@ class Store:
             sync_folder(place)
 
     def _write_record(self, place: Path, record: Record) -> bool:
-        """Writes a record that a start could reconstruct. Returns whether the disk accepted it."""
+        """Writes a record that the next start could reconstruct. Returns whether the disk accepted the record."""
         with contextlib.suppress(QuotaError, StorageError, BusyError), self._record_lock:  # locked: in the order of changes
             if self._is_current(record):
                 self._write(place, record)
@@ -351,7 +351,7 @@ class Store:
     def begin(self, owner: str, digest: str, offset: int, total: int) -> Upload:
         """Opens an upload at `offset` of a content of `total` bytes.
 
-        Raises UploadError for another offset than the store has, QuotaError for lack of room, BusyError at the limit of all
+        Raises UploadError if the store has another offset, QuotaError for lack of room, BusyError at the limit of all
         clients' unfinished uploads, RevokedKeyError for revoked content.
         """
         with self._lock:
@@ -388,8 +388,9 @@ class Store:
             return upload
 
     def _require_room(self, owner: str, total: int) -> None:
-        """Checks a client's limits for one more upload. Idle unfinished uploads are evicted; announced bytes evict nothing
-        of other clients.
+        """Checks a client's limits for one more upload. Idle unfinished uploads are evicted; announced bytes do not evict
+        contents of other clients.
+
         """
         settings, mine = self.settings, self._totals.get(owner, {})
         count = len(mine) + sum(r.state == "kept" for r in self._records.get(owner, {}).values())
@@ -450,7 +451,7 @@ class Store:
         `current` one.
 
         Evicts from the client with the most bytes; among several such clients, the least recently used content. So a client
-        evicts contents of another only if that has more bytes than itself. Raises QuotaError.
+        evicts contents of another client only if that client has more bytes. Raises QuotaError.
         """
         over = sum(self._used.values()) + nbytes - self.settings.store_capacity
         if over <= 0:
@@ -492,7 +493,7 @@ class Store:
                 yield self._last_bytes[owner, digest], self._arrived[owner, digest], (owner, digest)
 
     def finish(self, owner: str, upload: Upload, digest: str) -> bool:
-        """Verifies an upload that has all its bytes and stores it. Returns whether the upload is complete.
+        """Verifies an upload whose bytes have all arrived, and stores it. Returns whether the upload is complete.
 
         Raises DamagedFileError if the digest does not match, FormatError for other contents than keys and tables; the bytes
         are deleted then.
@@ -519,10 +520,10 @@ class Store:
         except BusyError:
             raise
         except _core.HeliographError as error:
-            if isinstance(error.__cause__, FileNotFoundError):  # the upload was evicted meanwhile
+            if isinstance(error.__cause__, FileNotFoundError):  # the upload was evicted during the verification
                 raise UploadError("the upload was evicted; start it again", 0) from None
             # Deletes the upload even if only fsync failed: unwritten bytes may be lost, and a second fsync would not report
-            # that.
+            # the loss.
             with contextlib.suppress(StorageError):
                 self.discard(owner, digest)
             raise
@@ -543,7 +544,7 @@ class Store:
         return True
 
     def discard(self, owner: str, digest: str) -> None:
-        """Deletes an unfinished upload. Raises StorageError; the upload remains then."""
+        """Deletes an unfinished upload. Raises StorageError; in this case the upload remains."""
         with self._lock:
             upload = self._parts.get(owner, {}).pop(digest, None)
             if upload is not None:
@@ -554,7 +555,7 @@ class Store:
                     self._part(owner, digest, total).unlink(missing_ok=True)
                 self._forget_upload(owner, digest)
 
-    # Use
+    # Functions that use contents
 
     def path(self, owner: str, digest: str, kind: str) -> Path:
         """Returns the path of a content's file and records its use. Raises UnknownKeyError, ForeignKeyError,
@@ -608,8 +609,8 @@ class Store:
     def revoke(self, owner: str, digest: str) -> None:
         """Revokes a content permanently, or discards an unfinished upload.
 
-        Raises UnknownKeyError, ForeignKeyError; StorageError and QuotaError if the disk refuses. Then the content is not
-        revoked, or its file is not deleted yet; the call may be repeated.
+        Raises UnknownKeyError, ForeignKeyError; StorageError and QuotaError if the disk refuses the record or the deletion.
+        After such an error the content is not revoked, or its file is not deleted yet; the call may be repeated.
         """
         with self._lock:
             if digest in self._totals.get(owner, {}):
@@ -646,7 +647,7 @@ class Store:
         self._drop_oldest_removed(owner)
 
     def _gone(self, record: Record, state: str, reason: str | None = None) -> None:
-        """Marks a content as removed; the caller holds the lock. `_remove` deletes it once the lock is free."""
+        """Marks a content as removed; the caller holds the lock. `_remove` deletes the file once the lock is free."""
         if record.state == "kept":
             self._count_kept(record, -1)
         record.state, record.used = state, self.clock.now()
@@ -654,7 +655,10 @@ class Store:
         self._pending_deletions.append(record)
 
     def _remove(self) -> None:
-        """Records removals on disk and deletes the files, without the lock during writes. A sweep retries failures."""
+        """Records removals on disk and deletes the files; does not hold the lock during writes. A later sweep retries failed
+        removals.
+
+        """
         while True:
             with self._lock:
                 if not self._pending_deletions:
@@ -680,8 +684,9 @@ class Store:
         return self._records.get(record.owner, {}).get(record.digest) is record
 
     def _drop_oldest_removed(self, owner: str) -> None:
-        """Limits the records of removed contents to as many as a client may have contents. The oldest are deleted,
-        revocations after they were added to `revoked`.
+        """Limits the records of removed contents to as many as a client may have contents. The oldest records are deleted;
+        records of revocations are deleted after their digests were added to `revoked`.
+
         """
         with self._lock:
             gone = [r for r in self._records.get(owner, {}).values() if r.state in (*FORGETTABLE, "revoked")]
@@ -736,7 +741,10 @@ class Store:
         return expired
 
     def records(self, owner: str, after: str = "", limit: int | None = None) -> list[Record]:
-        """Returns the records of a client's contents by digest, at most `limit`, after a digest."""
+        """Returns the records of a client's contents by digest: at most `limit` records, from the first digest after `after`
+        on.
+
+        """
         with self._lock:
             kept = sorted(d for d, r in self._records.get(owner, {}).items() if r.state == "kept" and d > after)
             return [self._records[owner][digest] for digest in kept[:limit]]
@@ -758,7 +766,7 @@ class Store:
 
 
 def _read_again(path: Path) -> Any:
-    """Returns the SHA-256 state of an upload whose first bytes another process received."""
+    """Returns the SHA-256 state of an upload whose first bytes an earlier process received."""
     sha = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(_PIECE):

@@ -24,18 +24,18 @@ from heliograph.serving.connections import Accepted, Connections
 from heliograph.serving.spool import Place, Placed, Write
 
 #: Accepted versions of uvicorn: the first accepted version, and the first refused version after it. The tests ran with the
-#: first and the last.
+#: lowest and the highest accepted version.
 ACCEPTED_VERSIONS = ((0, 30), (0, 55))
 _HEAD_SECONDS = 15.0  # seconds to receive a request's head
 _LONGEST_HEAD = 1 << 18  # bytes
-_UNREAD_SECONDS = 30.0  # seconds to receive the rest of a request that was answered already
-_LONGEST_UNREAD = 64 << 20  # bytes of that rest
+_UNREAD_SECONDS = 30.0  # seconds to receive the rest of a request that was already answered
+_LONGEST_UNREAD = 64 << 20  # bytes of that rest that are received at most
 _ANSWER_SECONDS, _SLOWEST = 30.0, 16 << 10  # seconds for a client to read an answer, plus one second for this many bytes
 _NARROW, _WIDE = 16 << 10, 256 << 10  # bytes of TLS's read buffer: at first, and for large transfers
 _LONG = 6  # digits of a Content-Length from which the read buffer is enlarged
 _ROOM = 256 << 10  # bytes of one read from a connection
-_WAKE_BYTES = 128 << 10  # bytes of a body that wake the process, if as many are outstanding
-_TLS_BUFFER_BYTES = 64 << 10  # bytes that TLS may have buffered; the process must not wait for them
+_WAKE_BYTES = 128 << 10  # bytes of a body that wake the process, if at least as many are outstanding
+_TLS_BUFFER_BYTES = 64 << 10  # bytes that TLS may have buffered already; the process must not wait for these bytes
 #: Keys of a request's ASGI scope.
 CERTIFICATE, POUR, READ = "heliograph.certificate", "heliograph.pour", "heliograph.read"
 
@@ -66,8 +66,9 @@ def enlarge_tls_buffer(transport: Any) -> None:
 
 
 class _Transport:
-    """A connection's transport. Between `hold` and `release` writes are buffered, and then sent as one: a response's head
-    and first body message are one TLS record and one packet if both are small.
+    """A connection's transport. Writes between `hold` and `release` are buffered and then sent as one write. So a response's
+    head and first body message are one TLS record and one packet if both are small.
+
     """
 
     def __init__(self, transport: Any) -> None:
@@ -102,14 +103,14 @@ class _Transport:
 
 
 class _Closed:
-    """Replaces the transport of a lost connection, so that the transport is freed. All calls do nothing."""
+    """Replaces the transport of a lost connection, so that the transport is freed. All methods do nothing."""
 
     def is_closing(self) -> bool:
-        """Returns True."""
+        """Returns True: the connection is closing."""
         return True
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Returns the default."""
+        """Returns the given default."""
         return default
 
     def write(self, data: bytes) -> None:
@@ -147,8 +148,9 @@ def _sender(send: Any, transport: Any) -> Any:
 
 class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[misc, unused-ignore]
     """uvicorn's protocol. This protocol passes on the verified certificate's name, reads large bodies directly into their
-    destination, past the parser, and limits request heads, unread bodies and slow readers. `limits` learns which connections
-    are idle.
+    destination, past the parser, and limits request heads, unread bodies and slow readers. `limits` is informed which
+    connections are idle.
+
     """
 
     limits: Connections
@@ -169,7 +171,7 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
     _write: Write | None = None
     _place: Place | None = None
     _placed: Placed | None = None
-    _is_placed = False  # whether the present read goes to the memory of `_place`
+    _is_placed = False  # whether the present read stores bytes in the memory of `_place`
     _poured: asyncio.Future[None] | None = None
     _least = 1  # SO_RCVLOWAT of the connection
 
@@ -180,7 +182,7 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
         self._abort_after(_HEAD_SECONDS)
         self._silent = self.loop.call_later(_HEAD_SECONDS, transport.abort)
         self._accepted = self.limits.made(transport)
-        # uvicorn answers 503 at this many connections: 0 refuses this connection, None never does.
+        # uvicorn answers 503 at this many connections: 0 refuses this connection, None refuses no connection.
         self.limit_concurrency = 0 if self._accepted is not None and self._accepted.is_beyond else None
         self.app = functools.partial(self._call, self.app, common_name(transport))
 
@@ -202,7 +204,7 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
         super().connection_lost(exc)
         self._left = 0
         self._end(ClientDisconnect())
-        for timer in (self._silent, self.timeout_keep_alive_task):  # uvicorn keeps the timer after a reset
+        for timer in (self._silent, self.timeout_keep_alive_task):  # uvicorn keeps its timer after a reset
             if timer is not None:
                 timer.cancel()
         # Drops references that form cycles: they would keep the buffers of TLS until a full garbage collection.
@@ -217,10 +219,10 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
             self.transport.abort()  # `abort` precedes the second close, because asyncio's TLS cannot abort after it
         super().shutdown()
 
-    # Limits
+    # Limits of time
 
     def _abort_after(self, seconds: float | None) -> None:
-        """Aborts the connection after `seconds` unless it is called again. None: cancels the timer."""
+        """Aborts the connection after `seconds`, unless this function is called again before. None cancels the timer."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
@@ -269,7 +271,7 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
         elif self.cycle.response_complete:  # no other request has begun
             self.limits.set_busy(self._accepted, False)
 
-    # Bodies past the parser
+    # Bodies that bypass the parser
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Implements `asyncio.BufferedProtocol`."""
@@ -287,8 +289,9 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
             self.data_received(bytes(_ROOM_OF_ALL[:nbytes]))
 
     async def pour(self, cycle: Any, nbytes: int, write: Write, place: Place | None, placed: Placed | None) -> None:
-        """Reads a request's body of `nbytes`, as `Body.pour`. `cycle` is uvicorn's request cycle. An exception of a callback
-        is raised here, and the rest of the body is discarded. Raises ClientDisconnect.
+        """Reads a request's body of `nbytes` bytes, like `Body.pour`. `cycle` is uvicorn's request cycle. An exception of a
+        callback is raised by this function, and the rest of the body is discarded. Raises ClientDisconnect.
+
         """
         if cycle.disconnected or self.transport.is_closing():
             raise ClientDisconnect
@@ -320,7 +323,7 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)
 
     def _take(self, count: int) -> None:
-        """Passes `count` bytes of the body on."""
+        """Passes `count` bytes of the body to the receiver."""
         self._left -= count
         error = None
         if self._write is not None:

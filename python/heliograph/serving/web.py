@@ -52,7 +52,7 @@ CHUNK = 4 << 20  #: bytes; largest piece of an upload that clients are advised t
 LONGEST_PAGE = 1000  #: entries of a listing in one answer
 REQUEST_ID = "X-Request-Id"  #: header with a request's id for the log; generated if absent
 _LONGEST_WAIT = 30.0
-_AT_ONCE, _PIECE = 4 << 20, 1 << 20  # bytes of an answer that are sent at once, and of a piece of a larger one
+_AT_ONCE, _PIECE = 4 << 20, 1 << 20  # bytes of an answer that are sent at once, and bytes of a piece of a larger answer
 _DRAINED = 64 << 20  # bytes of a refused request that are read and discarded before the refusal
 _OWN_MACHINE = "http://127.0.0.1:*"  # origin of the demo page's local client process
 
@@ -160,7 +160,7 @@ class Web:
 
     @contextmanager
     def _counted(self, owner: str) -> Iterator[None]:
-        """Counts a client's request while it is in progress. Raises BusyError beyond a client's limit."""
+        """Counts a client's request while it is in progress. Raises BusyError if the client exceeds its limit."""
         if self._in_progress[owner] >= self._most and not self.service.access.open:
             raise errors.BusyError(
                 f"a client may have at most {self._most:,} requests in progress; retry when one of yours has ended", 1.0
@@ -174,8 +174,8 @@ class Web:
                 del self._in_progress[owner]
 
     async def _refused(self, request: Request, what: str, error: Exception, account: str) -> Response:
-        """Returns the response for an error. Reads and discards the rest of the request first, so that the client receives
-        it.
+        """Returns the response for an error. Reads and discards the rest of the request before the response, so that the
+        client receives the response.
 
         Clients with many refusals get delayed responses.
         """
@@ -191,7 +191,7 @@ class Web:
         if delay := self.service.refusals.delay(account):
             await asyncio.sleep(delay)
         announced = request.headers.get("content-length", "")
-        if len(announced) > len(str(_DRAINED)):  # too long to read
+        if len(announced) > len(str(_DRAINED)):  # the rest of the request is too long to read
             headers["Connection"] = "close"
             return JSONResponse({"error": errors.error_to_json(error)}, errors.status_of(error).http, headers)
         try:

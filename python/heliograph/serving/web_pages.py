@@ -20,10 +20,10 @@ class Page:
 
 
 def read(name: str, *asks: str) -> Page:
-    """Reads a page of the folder `pages`. The page's script may connect to the page's origin and to the origins `asks`.
+    """Reads a page of the folder `pages`. A page's script may connect to the page's own origin and to the origins `asks`.
 
-    The policy names script and style by their SHA-256 (W3C, Content Security Policy Level 3), so injected scripts do not
-    run. Raises OSError.
+    The policy identifies script and style by their SHA-256 (W3C, Content Security Policy Level 3), so injected scripts do
+    not run. Raises OSError.
     """
     text = (Path(__file__).parent / "pages" / f"{name}.html").read_text(encoding="utf-8")
     digests: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""An engine: a process that computes on one set of devices. Started only by the service, as ``python -m
+"""An engine: a process that computes on one set of devices. Only the service starts this process, as ``python -m
 heliograph.serving.worker``.
 
 The engine reads commands as JSON lines from a socket and answers by JSON lines. The engine holds the models, and the most
@@ -54,7 +54,7 @@ from heliograph.serving.served import ENCRYPTED_TABLES, Compute, Query, Served, 
 
 _PROGRESS_INTERVAL = 0.1  # seconds between progress messages
 _Job = Run | Update
-_Ready = tuple[_Job, Compute | Exception | None]  # a job, and its computation or error; None: not read yet
+_Ready = tuple[_Job, Compute | Exception | None]  # a job, and its computation or error; None: the request is not read yet
 
 
 class _Stopped(BaseException):
@@ -62,7 +62,7 @@ class _Stopped(BaseException):
 
 
 class Keyring:
-    """Servers of clients' keys within a memory limit; the least recently used one is dropped, and stays on disk."""
+    """Servers of clients' keys within a memory limit; the least recently used one is dropped, and its keys stay on disk."""
 
     def __init__(self, memory: int) -> None:
         self.memory = memory
@@ -70,8 +70,9 @@ class Keyring:
         self._lock = threading.RLock()
 
     def get(self, name: str, make: Callable[[], tuple[Any, int]], other_memory: int) -> Any:
-        """Returns the server of a name, made by `make` if it is not in memory. `other_memory` is the memory that its use
-        takes in addition to keys.
+        """Returns the server under a name, made by `make` if it is not in memory. `other_memory` is the memory that the use
+        of the server takes in addition to keys.
+
         """
         with self._lock:
             found = self._next_job.get(name)
@@ -115,8 +116,8 @@ class Worker:
             except (_core.HeliographError, OSError, MemoryError) as error:
                 self.refused[name] = error
         self._keys = Keyring(memory)
-        self._ready: queue.Queue[_Ready] = queue.Queue()  # short: the service limits the jobs it sends
-        self._next_job: _Ready | None = None  # taken from `_ready`, of another group than the present batch
+        self._ready: queue.Queue[_Ready] = queue.Queue()  # the queue is short: the service limits the jobs that it sends
+        self._next_job: _Ready | None = None  # a job taken from `_ready`, of another group than the present batch
         self._unread: queue.Queue[_Job] = queue.Queue()
         self._early: dict[str, tuple[Read, IncomingRequest, Future[Compute]]] = {}
         self._computed: queue.Queue[tuple[_Job, Any, float, int]] = queue.Queue()
@@ -193,13 +194,14 @@ class Worker:
             self._unread.put(job)
 
     def interrupt(self, *_: Any) -> None:
-        """Handles the signal, in the main thread."""
+        """Handles the cancellation signal, in the main thread."""
         if self._computing and self._current and self._current <= self._cancelled:
             raise _Stopped
 
     def _cancel(self, job: str) -> None:
-        """Cancels a job. A waiting job, or one of a batch, ends at once; a computation is interrupted once all of its jobs
-        are cancelled.
+        """Cancels a job. A cancelled job that waits, or is part of a batch, ends at once; a computation is interrupted once
+        all of its jobs are cancelled.
+
         """
         with self._changing:
             if job in self._waiting:
@@ -224,7 +226,7 @@ class Worker:
             self._ready.put((job, self._read(job)))
 
     def _read(self, job: _Job) -> Compute | Exception:
-        """Returns a job's computation, or the error why there is none."""
+        """Returns a job's computation, or the error that prevents the computation."""
         early = self._early.pop(job.job, None)
         try:
             return self._prepared(job) if early is None else early[2].result()
@@ -232,8 +234,9 @@ class Worker:
             return error
 
     def _begin(self, job: Read) -> None:
-        """Reads a request while it arrives, on a thread of its own because its client may be slow. The service starts one at
-        a time.
+        """Reads a request while it arrives, on a separate thread because its client may be slow. The service starts one such
+        reading at a time.
+
         """
         incoming, future = IncomingRequest(job.request, sum(job.parts)), Future[Compute]()
         self._early[job.job] = job, incoming, future
@@ -338,7 +341,7 @@ class Worker:
         while True:
             job, answer, seconds, batch = self._computed.get()
             self._report(job.job, self._written(job, answer), seconds, batch)
-            del answer  # frees its memory
+            del answer  # frees the memory of the answer
 
     def _report(self, job: str, result: ErrorFields | int, seconds: float, batch: int = 1) -> None:
         """Reports the end of a job: its error or the answer's size, and the seconds of its batch."""
@@ -346,8 +349,9 @@ class Worker:
         self.send(Done(job, error, nbytes, seconds, batch, self._keys.nbytes))
 
     def _ended(self, batch: list[_Ready]) -> list[tuple[_Job, Any, Exception | None]]:
-        """Computes a batch. Returns the batch's jobs with their answers or errors, without jobs that were cancelled and
-        reported already.
+        """Computes a batch. Returns the batch's jobs with their answers or errors, without jobs whose cancellation was
+        already reported.
+
         """
         ends = dict[str, tuple[Any, Exception | None]]()
         begun = self._begin_batch(batch)
@@ -366,7 +370,8 @@ class Worker:
 
     def _begin_batch(self, batch: list[_Ready]) -> list[_Ready]:
         """Returns the jobs that are not cancelled. For a batch, reports its start, so that the service can gather the next
-        one.
+        batch.
+
         """
         with self._changing:
             begun = [(job, found) for job, found in batch if job.job in self._waiting]
@@ -378,8 +383,9 @@ class Worker:
         return begun
 
     def _compute(self, begun: list[_Ready], ends: dict[str, tuple[Any, Exception | None]]) -> None:
-        """Computes answers, as one batch if there are several queries. If the batch fails, computes each alone to find the
-        one that fails.
+        """Computes answers, as one batch if there are several queries. If the batch fails, computes each query alone to find
+        the query that fails.
+
         """
         ends |= {job.job: (None, found) for job, found in begun if isinstance(found, Exception)}
         rest = [(job.job, found) for job, found in begun if callable(found)]
@@ -389,7 +395,7 @@ class Worker:
                 answers = queries[0].answers([one.query for one in queries])
                 ends |= {job: (answer, None) for (job, _), answer in zip(rest, answers, strict=True)}
                 return
-            except Exception:  # one query is invalid, or memory does not suffice for all
+            except Exception:  # one query is invalid, or the memory does not suffice for all queries
                 pass
         for job, compute in rest:
             if job in self._current:
@@ -399,7 +405,7 @@ class Worker:
                     ends[job] = None, error
 
     def _written(self, job: _Job, answer: Any) -> ErrorFields | int:
-        """Writes an answer. Returns its size, or the error as JSON. An update has no answer."""
+        """Writes an answer. Returns the answer's size, or the error as JSON. An update of a table has no answer."""
         if isinstance(job, Update):
             return 0
         try:
@@ -419,8 +425,9 @@ class Worker:
 
 
 def _write(path: str, data: bytes) -> None:
-    """Writes to a file, or to memory that the service lends. Does not flush to the disk: after a crash of the machine,
-    clients submit again.
+    """Writes an answer to a file, or to memory that the service lends. The file is not flushed to the disk: after a crash of
+    the machine, clients submit their jobs again.
+
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

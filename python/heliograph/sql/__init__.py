@@ -15,7 +15,7 @@ The examples of the functions continue these lines.
 >>> result.to_dict()
 {'total': [8300], 'count(*)': [3]}
 
-A table that answers any query, but more slowly:
+The next example is a table that answers any query, but more slowly:
 
 >>> whole = hg.sql.layout(frame, compares=["salary > age * 100"], extremes=["salary"])
 >>> owner = hg.SecretKey.generate(whole.parameters)

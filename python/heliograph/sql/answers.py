@@ -36,7 +36,7 @@ class Result(HtmlRepr):
     """
 
     columns: list[str]  #: labels of the columns
-    rows: list[tuple[Any, ...]]  #: ordered by the groups' values
+    rows: list[tuple[Any, ...]]  #: rows of the result, in the order of the groups' values
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Returns a list for each column. If two columns have one label, the later one is returned.
@@ -105,12 +105,12 @@ class Answer(Serializable):
 
     def __init__(self, plan: Plan | IntegerPlan, key_id: str, tensors: list[Any]) -> None:
         self.plan = plan  #: how the answer was computed, as the server claims
-        self.key_id = key_id  #: id of the key that decrypts it
+        self.key_id = key_id  #: id of the key that decrypts the answer
         self._tensors = tensors
 
     @property
     def sql(self) -> str:
-        """The query."""
+        """The text of the query."""
         return self.plan.query.text
 
     @property
@@ -140,8 +140,9 @@ class Answer(Serializable):
         """Decrypts the result with the table's secret key. If `sql` is given, raises MismatchError for the answer to another
         query.
 
-        Raises WrongKeyError, MismatchError for another key or query, NoiseError for a result that may be wrong. A server
-        that does not follow the protocol can return any answer: nothing proves how it was computed.
+        Raises WrongKeyError, MismatchError for an answer of another key or to another query, NoiseError for a result that
+        may be wrong. A server that does not follow the protocol can return any answer: an answer contains no proof of its
+        computation.
 
         >>> answer.decrypt(secret).rows
         [(8300, 3)]
@@ -177,7 +178,7 @@ class Answer(Serializable):
         return _Reading(self.plan, totals).result()
 
     def _integers(self, plan: IntegerPlan, secret: Any) -> Result:
-        """Decrypts an answer whose numbers are ciphertexts of their own. An answer without numbers has one empty tensor."""
+        """Decrypts an answer whose numbers are separate ciphertexts. An answer without numbers has one empty tensor."""
         totals, at = [], 0
         for aggregate in plan.aggregates:
             several = self._tensors[at : (at := at + -(-plan.layout.rows // aggregate.together))]
@@ -283,7 +284,7 @@ class _Rows(ABC):
 
 
 class _Reading(_Rows):
-    """Reads sums over slots."""
+    """Reads sums over slots from decrypted ciphertexts."""
 
     def __init__(self, plan: Plan, totals: list[int]) -> None:
         super().__init__(plan)
@@ -305,7 +306,7 @@ class _Reading(_Rows):
 
 
 class _IntegerReading(_Rows):
-    """Reads encrypted integers."""
+    """Reads decrypted integers of TFHE."""
 
     def __init__(self, plan: IntegerPlan, totals: list[int]) -> None:
         super().__init__(plan)

@@ -17,9 +17,9 @@ from heliograph._common.columns import Column
 from heliograph._common.sql_error import SqlError
 from heliograph.sql.monomials import Monomial
 
-#: The comparison that holds if this one does not, for known values.
+#: For each comparison, the comparison that holds for known values exactly if the first does not.
 OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-#: Comparison operators, mapped to the operators for exchanged sides.
+#: For each comparison operator, the operator for exchanged sides.
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -30,8 +30,9 @@ def _both(a: bool | None, b: bool | None) -> bool | None:
 
 @dataclass(frozen=True)
 class Ranges:
-    """The integers for which a condition is true: ascending ranges that do not touch, and the result for NULL. An infinite
-    end is unbounded.
+    """The integers for which a condition is true: ascending ranges that do not touch, and the result for NULL. A range with
+    an infinite end is unbounded on that side.
+
     """
 
     ranges: tuple[tuple[float, float], ...]
@@ -49,7 +50,7 @@ class Ranges:
         return Ranges(tuple(merged), null)
 
     def negated(self) -> Ranges:
-        """Returns NOT."""
+        """Returns the NOT of a set."""
         ends = [-math.inf]
         for low, high in self.ranges:
             ends += [low - 1, high + 1]
@@ -58,12 +59,12 @@ class Ranges:
         return Ranges.of(pairs, None if self.null is None else not self.null)
 
     def meet(self, other: Ranges) -> Ranges:
-        """Returns AND."""
+        """Returns the AND of two sets."""
         pairs = [(max(a, c), min(b, d)) for a, b in self.ranges for c, d in other.ranges]
         return Ranges.of(pairs, _both(self.null, other.null))
 
     def join(self, other: Ranges) -> Ranges:
-        """Returns OR."""
+        """Returns the OR of two sets."""
         null = _both(*(None if n is None else not n for n in (self.null, other.null)))
         return Ranges.of(self.ranges + other.ranges, None if null is None else not null)
 

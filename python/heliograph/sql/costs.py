@@ -1,5 +1,5 @@
-"""Forecasts of queries. Layouts show them by `forecast_rows`; the module `forecasts`, which depends on layouts, registers
-itself here.
+"""Forecasts of queries. Layouts show these forecasts by `forecast_rows`; the module `forecasts`, which depends on layouts,
+registers its functions in this module.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class Cost:
     """The forecast of a query's running time on the device in use."""
 
     seconds: float | None  #: running time, the reading of the table included; None if no forecast exists
-    reading: float | None  #: the part of `seconds` that reads the table
+    reading: float | None  #: the part of `seconds` that reading the table takes
 
     def rows(self) -> list[tuple[str, str]]:
         """Returns the line of `explain`."""
@@ -30,7 +30,7 @@ FORECASTERS: list[Callable[[Any], list[tuple[str, str]]]] = []
 
 
 def forecast_rows(layout: Any) -> list[tuple[str, str]]:
-    """Returns the forecasts of a typical query of a layout, by each scheme."""
+    """BGV answers queries on `filters` and `sums` in milliseconds."""
     return [line for forecast_row in FORECASTERS for line in forecast_row(layout)]
 
 

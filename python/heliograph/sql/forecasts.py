@@ -1,4 +1,4 @@
-"""Forecasts of queries: seconds on this device, before a query runs."""
+"""`scheme` sets "bgv", "bfv" (slower than BGV for these queries) or "tfhe" instead."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from heliograph.sql.tfhe_executor import Rows
 from heliograph.sql.tfhe_layout import IntegerLayout
 from heliograph.sql.tfhe_plan import IntegerPlan
 
-_SAMPLE = 64  # rows of a TFHE table that are traced; every other row takes as long
+_SAMPLE = 64  # rows of a TFHE table that are traced; every other row takes as long as a traced row
 _READS = 3  # readings of a piece of the table to measure its rate
 
 
@@ -133,7 +133,10 @@ def _typical_columns(layout: Layouts) -> tuple[list[str], list[Monomial]]:
 
 
 def _other(layout: Layouts, filters: list[str], sums: list[Monomial]) -> Layouts:
-    """Returns the layout of the same table by the other scheme. Raises ParameterError if none exists."""
+    """Returns the layout of the same table by the other scheme. Raises ParameterError if the other scheme has no layout for
+    the table.
+
+    """
     if isinstance(layout, Layout):
         return IntegerLayout(layout.table, layout.rows, layout.columns, (), (), "", tfhe.parameters())
     columns = {name: c for name, c in layout.columns.items() if name in filters or any(name in m for m in sums)}

@@ -31,7 +31,8 @@ def layout(
     word_size: int = 64,
     parameters: tfhe.Parameters | None = None,
 ) -> Layout | IntegerLayout:
-    """Chooses how to encrypt a table for announced queries: scheme, parameter set and ciphertexts. Encrypts nothing.
+    """Chooses how to encrypt a table for announced queries: scheme, parameter set and ciphertexts. This function encrypts
+    nothing.
 
     `frame` is a pandas.DataFrame, a pyarrow.Table or a dict of arrays. `filters` are the columns of WHERE and GROUP BY.
     `sums` are the polynomials to sum or average: columns and products of columns (``"price * discount"``). `compares` are
@@ -167,8 +168,8 @@ class _AnnouncedQueries:
         self.sums: tuple[Monomial, ...] = tuple(dict.fromkeys(m for one in self.summands for m in one.monomials))
 
     def _parsed(self, parse: Callable[[str], Any], text: str) -> Any:
-        """Parses a text. For a column of unknown kind, raises the error of its values instead of "no such column". Raises
-        SqlError, DtypeError.
+        """Parses the text of a query. If a column's kind is unknown, raises the error of its values instead of "no such
+        column". Raises SqlError, DtypeError.
         """
         try:
             return parse(text)
@@ -179,7 +180,7 @@ class _AnnouncedQueries:
 
     @property
     def reason(self) -> str:
-        """The reason for TFHE, if the queries need it."""
+        """The reason why the layout uses TFHE, if the queries need TFHE."""
         return f": {self.why}" if self.why else ""
 
     def _require(self, name: str, what: str) -> None:
@@ -190,7 +191,10 @@ class _AnnouncedQueries:
             )
 
     def columns(self, every: bool = False) -> dict[str, Column]:
-        """Returns the named columns, completed from the data; with `every` and no named column, all of a known kind."""
+        """Returns the named columns, completed from the data; with `every` and no named column, returns all columns of a
+        known kind.
+
+        """
         names = {*self.filters, *self._others, *(name for one in self.summands for name in one.names)}
         if every and not names:
             names = {name for name, kind in self._kinds.items() if kind is not None}

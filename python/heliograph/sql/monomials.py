@@ -13,9 +13,10 @@ from fractions import Fraction
 
 from heliograph._common.columns import Column
 
-#: Sorted names of columns, each as often as it is a factor; () is 1, whose sum is the count.
+#: A monomial: sorted names of columns, each repeated as often as it is a factor. The empty monomial () is 1, whose sum is
+#: the count.
 Monomial = tuple[str, ...]
-#: The factor of each monomial; none is 0.
+#: The factor of each monomial; no factor is 0.
 Polynomial = dict[Monomial, Fraction]
 
 
@@ -62,7 +63,7 @@ def range_of(monomial: Monomial, columns: Mapping[str, Column]) -> tuple[int, in
 
 
 def nullable(names: Iterable[str], columns: Mapping[str, Column]) -> tuple[str, ...]:
-    """Returns the columns that may be NULL, sorted. A product is NULL if one of its factors is."""
+    """Returns the columns that may be NULL, sorted. A product is NULL if one of its factors is NULL."""
     return tuple(sorted({name for name in names if columns[name].nullable}))
 
 
@@ -100,8 +101,8 @@ def interval_of(difference: Mapping[Monomial, int], ranges: Mapping[str, tuple[i
 
 
 def radices(domain: int, digits: int) -> tuple[int, ...]:
-    """Returns the numbers of values of `digits` digits, most significant first, for a number below `domain`, with the least
-    sum.
+    """Returns the numbers of values of each of `digits` digits, most significant first, for a number below `domain`, with
+    the least sum.
 
     >>> from heliograph.sql.monomials import radices
     >>> radices(2526, 4)

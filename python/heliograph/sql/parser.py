@@ -1,4 +1,4 @@
-"""Parser of SQL queries. A construct that encrypted tables do not answer is refused by its name."""
+"""Parser of SQL queries. The parser refuses a construct that encrypted tables do not answer, and names the construct."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Query:
 
 
 def sqlglot_of() -> Any:
-    """Returns the parser. Raises HeliographError if it is not installed."""
+    """Returns the parser. Raises HeliographError if the parser is not installed."""
     try:
         import sqlglot
         import sqlglot.errors
@@ -79,7 +79,7 @@ def _parsed(text: Any, what: str) -> Any:
 
 
 def table_of(text: Any) -> str:
-    """Returns the table of a query; "" if it names none. Raises SqlError, DtypeError."""
+    """Returns the name of the table that a query reads; "" if the query names no table. Raises SqlError, DtypeError."""
     args = _parsed(text, "a query").args
     node = args.get("from_") or args.get("from")
     return str(node.this.name) if node is not None and hasattr(node.this, "name") else ""
@@ -92,7 +92,7 @@ def _name_of(node: Any) -> str:
 
 
 class Reader:
-    """Parses queries of one table."""
+    """Parses queries on one table."""
 
     def __init__(self, table: str, columns: Mapping[str, Column]) -> None:
         self._exp: Any = sqlglot_of().expressions
@@ -226,8 +226,9 @@ class Reader:
     # Sums
 
     def summand(self, text: str) -> tuple[Polynomial, tuple[str, ...]]:
-        """Parses an expression to sum. Returns its polynomial and all its columns, including those that cancel. Raises
-        SqlError.
+        """Parses an expression to sum. Returns the expression's polynomial and all its columns, including columns that
+        cancel. Raises SqlError.
+
         """
         node = _parsed(f"SELECT {text}" if isinstance(text, str) else text, "a sum")
         exp = self._exp
@@ -275,7 +276,7 @@ class Reader:
     # Conditions
 
     def _condition(self, node: Any, no: bool, depth: int) -> Condition:
-        """Parses a condition, or its negation with `no`: NOT is applied to the comparisons."""
+        """Parses a condition, or its negation if `no` is true: NOT is applied to the comparisons."""
         exp = self._exp
         if depth > _DEEPEST:
             raise SqlError("WHERE", "its conditions are nested too deeply")
@@ -367,7 +368,7 @@ class Reader:
         name = comparison.names[0]
         if len(comparison.names) > 1 or set(factors) - {(name,)}:
             return comparison
-        if not factors:  # the column cancels: all values or none; NULL gives UNKNOWN
+        if not factors:  # the column cancels, so the set has all values or none; NULL gives UNKNOWN
             every = any(low <= 0 <= high for low, high in ranges_of(comparison.sign, -rest).ranges)
             return Is(name, Ranges(((-math.inf, math.inf),) if every else (), None))
         factor = factors[(name,)]

@@ -54,7 +54,8 @@ class SqlServer:
         return [table.layout.table for table in self._tables.values()]
 
     def add(self, table: EncryptedTable) -> None:
-        """Adds a table, replacing one of the same name. Raises WrongKeyError, MismatchError for a table of another key.
+        """Adds a table, which replaces a table of the same name. Raises WrongKeyError or MismatchError for a table of
+        another key.
 
         >>> server.add(table)
         >>> server.tables
@@ -89,7 +90,7 @@ class SqlServer:
         name = table_of(text)
         table = self._tables.get(name.lower())
         if table is None and len(self._tables) == 1 and not name:
-            table = next(iter(self._tables.values()))  # the reader of the query raises the right error
+            table = next(iter(self._tables.values()))  # the reader of the query raises the specific error
         if table is None:
             there = ", ".join(self.tables) or "none"
             raise SqlError("FROM", f"there is no table {printable(name)[:100]}; the tables are {there}")
@@ -132,7 +133,8 @@ class SqlServer:
             if progress is not None:
                 progress((span + 1) / table.piece_count)
         if isinstance(plan, Plan):
-            # Separate tensors: joining BGV's would bring them to one factor, which costs as much noise as a product.
+            # The numbers stay separate tensors: joining BGV's tensors would bring them to one factor, which costs as much
+            # noise as a product.
             results = [shrink(relinearize(sums[key])) for key in sorted(sums)]
         else:
             results = [sums[key] for key in sorted(sums)]

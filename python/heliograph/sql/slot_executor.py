@@ -18,7 +18,10 @@ _ALL_ROWS: Linear = ((ROWS, 1),)
 
 
 class BlockSums:
-    """A query on some blocks of rows. `read` returns their vectors. Results are dropped after their last use."""
+    """A query on some blocks of rows. `read` returns the vectors of these blocks or rows. Results are dropped after their
+    last use.
+
+    """
 
     def __init__(self, plan: Plan, blocks: range, load: Callable[[Part], Tensor]) -> None:
         self._plan, self._blocks, self._load = plan, blocks, load
@@ -66,7 +69,7 @@ class BlockSums:
         return self._limbs[part]
 
     def _mask(self, linear: Linear, factor: bool) -> Tensor:
-        """Returns a linear combination of nodes; as a factor relinearized, so that this is done once."""
+        """Returns a linear combination of nodes; as a factor of a product, the combination is relinearized only once."""
         if linear in self._masks:
             mask = self._masks[linear]
         else:

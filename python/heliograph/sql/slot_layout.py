@@ -38,10 +38,10 @@ _MOST_ROWS = 1 << 40
 class Part:
     """A vector of the table with a number for each row: one ciphertext for each block of rows."""
 
-    kind: str  #: "digit", "valid", "limb"; "value" for encrypted integers
+    kind: str  #: kinds of vectors: "digit", "valid", "limb"; "value" for encrypted integers
     names: tuple[str, ...]  #: the columns
     digit: int = 0  #: index of the digit (0 is the most significant) or limb (0 is the least significant)
-    at_most: int = 0  #: digit: the vector is 1 if the digit is at most this
+    at_most: int = 0  #: of a digit: the vector is 1 if the digit is at most this number
 
     def __str__(self) -> str:
         if self.kind == "digit":
@@ -269,8 +269,9 @@ def _ways(domains: Mapping[str, int], together: int, flags: int) -> list[_Needs]
 
 
 def _terms(depth: int, blocks: int) -> int:
-    """Returns the terms of each product for the noise estimate: sums of comparisons, and sums over blocks. Found by
-    experiment, with a safety margin.
+    """Returns the terms of each product for the noise estimate: sums of comparisons, and sums over blocks. The factors were
+    found by experiment and have a safety margin.
+
     """
     return 1 << max(4, -(-(max(1, blocks).bit_length() + 4 * depth) // depth))
 
@@ -327,7 +328,7 @@ def choose_layout(
             "give fewer columns, narrower bounds or conditions=1"
         )
     requirements = dict(best[2])
-    # exact=False: limbs are so narrow that totals stay below t/2, which bounds on masked sums cannot show.
+    # exact=False: limbs are so narrow that totals stay below t/2; the bounds of masked sums cannot prove this.
     parameters = set_for(scheme, word_size=word_size, exact=False, **requirements)
     return Layout(table, rows, columns, best[1].digits, monomials, requirements["depth"], parameters)
 

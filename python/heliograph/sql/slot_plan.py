@@ -17,7 +17,7 @@ from heliograph.sql.monomials import Monomial, monomial_text, nullable
 from heliograph.sql.parser import Query
 from heliograph.sql.slot_layout import Layout, Part
 
-#: A linear combination: pairs of node and factor. () is zero.
+#: A linear combination: pairs of node and factor. The empty combination () is zero.
 Linear = tuple[tuple[int, int], ...]
 MOST_GROUPS = 1024
 ZERO = -1  #: stands for a total that is known to be 0
@@ -26,8 +26,9 @@ ROWS = 0  #: the public node that is 1 in every row of the table and 0 after the
 
 @dataclass
 class Graph:
-    """Vectors and products of two linear combinations, without duplicates; their positions name them. Sums are not nodes:
-    they are cheap.
+    """Vectors and products of two linear combinations, without duplicates; a node is identified by its position. Sums are
+    not nodes, because sums are cheap.
+
     """
 
     nodes: list[Part | tuple[Linear, Linear] | None] = field(default_factory=lambda: [None])
@@ -46,7 +47,7 @@ class Graph:
         return self._node(part, 0)
 
     def depth(self, linear: Linear) -> int:
-        """Returns the multiplicative depth."""
+        """Returns the multiplicative depth of a linear combination."""
         return max((self.depths[node] for node, _ in linear), default=0)
 
     def product(self, a: Linear, b: Linear) -> Linear:
@@ -57,7 +58,10 @@ class Graph:
         return self._node((a, b), max(self.depth(a), self.depth(b)) + 1)
 
     def conjunction(self, several: Iterable[Linear]) -> Linear:
-        """Returns the product of all with the least depth. Factors of ROWS are dropped: masks are 0 after the last row."""
+        """Returns the product of all linear combinations with the least depth. Factors equal to ROWS are dropped: masks are
+        0 after the last row.
+
+        """
         every: Linear = ((ROWS, 1),)
         remaining = [one for one in dict.fromkeys(several) if one != every]
         if () in remaining:
@@ -194,7 +198,7 @@ class Total:
     """A number of the answer: a sum over all rows of a mask, or of a mask's product with one limb of a vector."""
 
     mask: Linear
-    part: Part | None  #: None: the sum of the mask, a count
+    part: Part | None  #: None: the total is the sum of the mask, a count
     together: int  #: blocks of rows whose sums share one ciphertext
 
 
@@ -232,7 +236,7 @@ class Plan(HtmlRepr):
 
     @property
     def reads(self) -> tuple[Part, ...]:
-        """The vectors that it reads."""
+        """The vectors that the query reads."""
         parts = [node for node in self.graph.nodes if isinstance(node, Part)]
         return tuple(dict.fromkeys(parts + [t.part for t in self.aggregates if t.part is not None]))
 
@@ -249,7 +253,7 @@ class Plan(HtmlRepr):
 
     @property
     def read_bytes(self) -> int:
-        """Bytes of the vectors that it reads in a file, without headers."""
+        """Bytes of the vectors that the query reads in a file, without headers."""
         return len(self.reads) * self.layout.blocks * self.layout.parameters.ciphertext_bytes() // 2
 
     @property
@@ -335,7 +339,7 @@ def make_plan(query: Query, layout: Layout) -> Plan:
                         'scheme="tfhe", '
                         "which sums any",
                     )
-                sum_mask = mask  # a product is 0 if it is NULL
+                sum_mask = mask  # a product is 0 if one of its factors is NULL
                 if null != nullable(monomial, layout.columns):
                     sum_mask = masks.graph.conjunction([*base, *own, masks.valid(null)])
                 for limb in range(layout.limbs(monomial)):

@@ -213,7 +213,7 @@ class EncryptedTable(Serializable):
 
     @property
     def key_id(self) -> str:
-        """The id of the key that it is encrypted with."""
+        """The id of the key under which the table is encrypted."""
         return str(self._parts.header["key"])
 
     @property

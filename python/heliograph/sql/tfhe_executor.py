@@ -15,7 +15,7 @@ from heliograph.sql.tfhe_plan import IntegerPlan, IntegerPolynomial, Number, com
 from heliograph.tfhe import EvaluationKeys, Tensor
 from heliograph.tfhe.dtypes import is_signed
 
-#: A mask of rows; a bool if all rows or none match.
+#: A mask of rows; True or False if all rows or no rows match.
 Mask = Tensor | bool
 _TERMS = 64  # terms of a sum that needs one carry propagation
 _TABLE = 8  # bits of an integer that one look-up table covers
@@ -44,7 +44,10 @@ def either(a: Mask, b: Mask) -> Mask:
 
 
 class Rows:
-    """A query on some rows. `read` returns their vectors. Intermediate results are cached for these rows."""
+    """A query on some rows. `read` returns the vectors of these blocks or rows. Intermediate results are cached for these
+    rows.
+
+    """
 
     def __init__(self, keys: EvaluationKeys, plan: IntegerPlan, rows: range, load: Callable[[Part], Tensor]) -> None:
         self._keys, self._plan, self._layout = keys, plan, plan.layout
@@ -267,7 +270,7 @@ class Rows:
         return tfhe.trivial(self._keys, [mask] * len(self._rows), "bool") if isinstance(mask, bool) else mask
 
     def _selected_values(self, values: Tensor, mask: Mask, fill: bool = False) -> Tensor:
-        """Returns the values in rows of the mask; elsewhere 0, or all ones with `fill`."""
+        """Returns the values in rows of the mask; in other rows 0, or all ones with `fill`."""
         if mask is True:
             return values
         kind = values._name
@@ -294,8 +297,9 @@ class Rows:
             terms = sums
 
     def _extreme(self, number: Number, mask: Mask) -> Tensor:
-        """Returns the minimum or maximum over the mask's rows. The result is undefined without such rows: the count is 0
-        then, and the client ignores the result.
+        """Returns the minimum or maximum over the mask's rows. If the mask has no rows, the result is undefined: the count
+        is then 0, and the client ignores the result.
+
         """
         values = self._value(number.names[0], number.type)
         least = number.kind == "MIN"

@@ -47,7 +47,7 @@ class IntegerLayout(HtmlRepr):
 
     @property
     def blocks(self) -> int:
-        """Rows: each has its own ciphertexts."""
+        """The rows; each row has separate ciphertexts."""
         return self.rows
 
     @cached_property
@@ -177,7 +177,7 @@ def lines_of(rows: list[tuple[str, str]]) -> str:
 
 
 def bits_of(low: int, high: int) -> int:
-    """Returns the bits of integers from `low` to `high`, with a sign bit if one is negative."""
+    """Returns the number of bits of integers from `low` to `high`, with a sign bit if `low` is negative."""
     return max(high.bit_length(), (-low - 1).bit_length() if low < 0 else 0, 1) + (low < 0)
 
 

@@ -184,7 +184,7 @@ def comparison_operands(
     if decided is not None:
         return decided
     ends = [interval_of(operand, layout.ranges) for operand in (left, right)]
-    low = min(least for least, _ in ends)  # intermediate sums may wrap, the final one does not
+    low = min(least for least, _ in ends)  # intermediate sums may wrap, the final sum does not
     high = max(*(most for _, most in ends), *left.values(), *right.values())
     try:
         return left, right, type_of(low, high, layout.parameters)

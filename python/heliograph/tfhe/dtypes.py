@@ -49,8 +49,9 @@ def is_signed(name: str) -> bool:
 
 
 def widened(name: str, count: int) -> str:
-    """Returns the integer type of a sum of `count` values: its own for one value, else the narrowest NumPy type, at most 64
-    bits.
+    """Returns the integer type of a sum of `count` values: the values' own type for one value, else the narrowest NumPy type
+    that holds the sum, at most 64 bits.
+
     """
     bits = bits_of(name) + max(0, count - 1).bit_length()
     if count <= 1:

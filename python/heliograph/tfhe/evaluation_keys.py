@@ -18,7 +18,7 @@ class EvaluationKeys(keys.EvaluationKeys[Parameters, keys.T], core=_core.tfhe.Ev
     """
 
     _scheme = TFHE
-    _noted: list[Any] | None = None  #: calls that a trial run made with them (`hg.parameters_for`)
+    _noted: list[Any] | None = None  #: calls that a trial run made with these keys (`hg.parameters_for`)
 
     def __repr__(self) -> str:
         return f"<{self._title()}: {self.parameters!r}, {readable_bytes(self.nbytes)}>"

@@ -1,4 +1,4 @@
-"""Functions on tensors of TFHE. Each is one call of the engine."""
+"""Functions on tensors of TFHE. Each function is one call of the engine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress
 
 @composite
 def subtract(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
-    """Returns ``a - b``. Variants are those of `add`.
+    """Returns ``a - b``. The variants are those of `add`.
 
     >>> secret.decrypt(hg.tfhe.subtract(a, b))
     array([ 4, 68], dtype=uint8)
@@ -72,7 +72,7 @@ def floor_divide(a: Any, b: Any, *, goal: str = "", progress: Progress | None = 
 
 @composite
 def remainder(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """Returns ``a % b`` with the divisor's sign, as NumPy does. An encrypted zero divisor gives a.
+    """Returns ``a % b`` with the divisor's sign, as NumPy does. For an encrypted zero divisor, the result is a.
 
     >>> secret.decrypt(hg.tfhe.remainder(a, 5))
     array([2, 2], dtype=uint8)
@@ -128,8 +128,8 @@ def maximum(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None)
 
 @composite
 def shift_left(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """Returns ``a << amount``. A clear amount of at least the width gives 0; an encrypted one counts modulo a power-of-two
-    width.
+    """Returns ``a << amount``. A clear amount of at least the width gives 0; an encrypted amount counts modulo the width if
+    the width is a power of two.
 
     >>> secret.decrypt(hg.tfhe.shift_left(a, 2))
     array([28, 48], dtype=uint8)
@@ -139,7 +139,7 @@ def shift_left(a: Any, amount: Any, *, goal: str = "", progress: Progress | None
 
 @composite
 def shift_right(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """Returns ``a >> amount``, extended by the sign if a is signed. Amounts are as for `shift_left`.
+    """Returns ``a >> amount``, extended by the sign if a is signed. The rules for amounts are those of `shift_left`.
 
     >>> secret.decrypt(hg.tfhe.shift_right(b, 1))
     array([  1, 100], dtype=uint8)
@@ -149,7 +149,7 @@ def shift_right(a: Any, amount: Any, *, goal: str = "", progress: Progress | Non
 
 @composite
 def rotate_left(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """Rotates the bits left. Amounts count modulo the width.
+    """Rotates the bits left. Amounts of rotation count modulo the width.
 
     >>> secret.decrypt(hg.tfhe.rotate_left(b, 1))
     array([  6, 145], dtype=uint8)
@@ -159,7 +159,7 @@ def rotate_left(a: Any, amount: Any, *, goal: str = "", progress: Progress | Non
 
 @composite
 def rotate_right(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """Rotates the bits right. Amounts count modulo the width.
+    """Rotates the bits right. Amounts of rotation count modulo the width.
 
     >>> secret.decrypt(hg.tfhe.rotate_right(a, 1))
     array([131,   6], dtype=uint8)
@@ -187,7 +187,7 @@ def select(condition: Tensor, a: Any, b: Any, *, goal: str = "", progress: Progr
 
 
 def _bound(x: Tensor, other: Tensor) -> Tensor:
-    """Returns x with its own keys or those of another tensor."""
+    """Returns x with its own keys, or with those of another tensor."""
     return x if x._keys is not None else Tensor(x._core, other._keys)
 
 
@@ -195,12 +195,13 @@ def _bound(x: Tensor, other: Tensor) -> Tensor:
 def look_up(a: Tensor, table: Any, dtype: Any = None, *, goal: str = "", progress: Progress | None = None) -> Tensor:
     """Returns table[a] for a clear table with an entry for each value of a, which has at most 16 bits.
 
-    The entries are in the order of the unsigned values of a. The result has the type `dtype`, by default the table's.
+    The entries of the table are in the order of the unsigned values of a. The result has the type `dtype`, by default the
+    table's.
 
-    Up to 8 bits, a look-up is one circuit; `Parameters.cost` counts its bootstraps. For wider integers, each distinct row of
-    256 entries is looked up, and a tree of selections chooses one. With the set "2_2", an element of uint16 takes
-    69 bootstraps for a threshold at 12,345, 6,050 for the integer square root (a byte), 40,463 for random bytes.
-    `hg.forecast` predicts seconds.
+    Up to 8 bits, a look-up is one circuit; `Parameters.cost` counts its bootstraps. For wider integers, the index is looked
+    up in each distinct row of 256 entries, and a tree of selections chooses one result. With the set "2_2", an element of
+    uint16 takes 69 bootstraps for a threshold at 12,345, 6,050 for the integer square root (a byte), 40,463 for random
+    bytes. `hg.forecast` predicts seconds.
 
     Raises DtypeError, ShapeError, and ParameterError for a wrong number of entries.
 
@@ -388,7 +389,7 @@ def not_(a: Tensor) -> Tensor:
 
 
 def _booleans(name: str, operands: Sequence[Any]) -> list[Tensor]:
-    """Returns operands as tensors of booleans; some may be clear. Raises DtypeError, MissingKeyError."""
+    """Returns operands as tensors of booleans; some operands may be clear. Raises DtypeError, MissingKeyError."""
     if not any(isinstance(t, Tensor) for t in operands):
         raise _core.DtypeError(f"{name} takes at least one tensor of TFHE")
     like = next((t for t in operands if isinstance(t, Tensor) and t._keys is not None), None)

@@ -31,8 +31,8 @@ class SecretKey(keys.SecretKey[Parameters, EvaluationKeys[Tensor]], core=_core.t
     def evaluation_keys(self, *, for_: Any = None, progress: Progress | None = None) -> EvaluationKeys[Tensor]:
         """Makes a server's keys, which are the same for every computation.
 
-        `for_` is one purpose or a list, as for `hg.bfv.SecretKey.evaluation_keys`. `for_` selects no keys; a purpose that
-        TFHE cannot compute raises the error of that computation.
+        `for_` is one purpose or a list, as for `hg.bfv.SecretKey.evaluation_keys`. `for_` does not select keys; a purpose
+        that TFHE cannot compute raises the error of that computation.
 
         >>> hg.Server(secret.evaluation_keys()).parameters == secret.parameters
         True
@@ -44,7 +44,7 @@ class SecretKey(keys.SecretKey[Parameters, EvaluationKeys[Tensor]], core=_core.t
 
     def _trial(self, function: Callable[..., Any], examples: Sequence[Any] | None) -> dict[str, Any]:
         core = self.parameters._core
-        if self.parameters.name:  # small keys suffice: nothing is computed with them
+        if self.parameters.name:  # small keys suffice: a trial run computes nothing with them
             spec = _core.tfhe.named_spec(self.parameters.name, True)
             spec.n, spec.insecure = 8 * spec.group, True
             core = _core.tfhe.Parameters(spec)

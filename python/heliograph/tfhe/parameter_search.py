@@ -26,7 +26,7 @@ def search(
     name = name_of(array.dtype if dtype is None else dtype)
     words = words_of(array, name, "the example")
     sets: list[tuple[float, int, Parameters]] = []
-    runs: dict[tuple[int, int], list[Any] | Exception] = {}  # the calls by encoding, which alone determines them
+    runs: dict[tuple[int, int], list[Any] | Exception] = {}  # the calls by encoding; the encoding alone determines them
     for order, each in enumerate(_core.tfhe.named_specs()):
         spec = _core.tfhe.named_spec(each, True)
         parameters = Parameters(_core.tfhe.Parameters(spec))
@@ -65,7 +65,7 @@ def _run(function: Callable[[Any], Any], words: Any, name: str, spec: Any) -> li
 def _bootstraps(
     parameters: Parameters, name: str, operands: tuple[tuple[str, tuple[int, ...]], ...], arguments: Any, dtype: str
 ) -> int:
-    """Returns the bootstraps of one call of the engine on all its elements."""
+    """Returns the number of bootstraps of one call of the engine on all its elements."""
     types = [kind for kind, _ in operands]
     shape = max((shape for _, shape in operands), key=math.prod)
     if name == "sum":

@@ -13,7 +13,7 @@ from heliograph.tfhe.dtypes import name_of
 from heliograph.tfhe.scheme import TFHE
 
 #: Costs that depend on clear arguments, by operation: f(parameters, dtype, arguments, result's dtype, variant, goal) returns
-#: (bootstraps, layers). Other modules register functions here.
+#: (bootstraps, layers). Other modules register their functions in this table.
 COSTS: dict[str, Callable[[Any, str, Any, str, str, str], tuple[int, int]]] = {}
 
 
@@ -53,7 +53,7 @@ class Parameters(common.Parameters[common.K], core=_core.tfhe.Parameters):
         return -(-int(name.lstrip("uint")) // max(1, self.message_bits))
 
     def ciphertext_bytes(self, dtype: Any) -> int:
-        """Returns the bytes of one element in memory. A fresh one takes 8 bytes for each LWE ciphertext in a file.
+        """Returns the bytes of one element in memory. A fresh element takes 8 bytes for each LWE ciphertext in a file.
 
         >>> secret.parameters.ciphertext_bytes("uint8")  # of one element, in memory
         102400
@@ -76,10 +76,11 @@ class Parameters(common.Parameters[common.K], core=_core.tfhe.Parameters):
     ) -> tuple[int, int]:
         """Returns (bootstraps, layers) of an operation on one element, without computing anything.
 
-        `operation` is a name in `operations()`, and `dtypes` are those of the operands. `goal` is "fewest" (bootstraps) or
-        "shallow" (fewest layers); by default the faster one on this device. `dtype` is the result's, if the operation does
-        not determine it. `arguments` are clear operands; for a look-up they are the table, with an entry for each value.
-        Without `arguments` the cost is that of a random table, the worst case. Raises DtypeError, ParameterError.
+        `operation` is a name in `operations()`, and `dtypes` are the dtypes of the operands. `goal` is "fewest" (bootstraps)
+        or "shallow" (fewest layers); by default the goal that is faster on this device. `dtype` is the result's dtype, if
+        the operation does not determine it. `arguments` are clear operands; for a look-up they are the table, with an entry
+        for each value. Without `arguments` the cost is that of a random table, the worst case. Raises DtypeError,
+        ParameterError.
 
         >>> bootstraps, layers = secret.parameters.cost("add", "uint32", "uint32", goal="shallow")
         >>> layers < secret.parameters.cost("add", "uint32", "uint32", goal="fewest")[1]

@@ -16,7 +16,7 @@ from heliograph.tfhe.dtypes import Words, bits_of, holder, is_signed, words_of
 from heliograph.tfhe.parameters import COSTS
 from heliograph.tfhe.tensor import Tensor, run, trivial
 
-#: Minimum row look-ups of a call whose time is forecast; fewer take less than a minute on any machine.
+#: Minimum row look-ups of a call whose time is forecast; a call with fewer takes less than a minute on any machine.
 _FEW = 32
 BYTE = 8  # bits of an index of the engine's own look-ups
 WIDEST = 16
@@ -25,7 +25,7 @@ WIDEST = 16
 def require_entries(index: str, entries: int) -> int:
     """Returns the bits of an index's type.
 
-    Raises DtypeError if it is too wide, ParameterError for a wrong number of entries.
+    Raises DtypeError if the type is too wide, ParameterError for a wrong number of entries.
     """
     bits = bits_of(index)
     if bits > WIDEST:
@@ -41,7 +41,7 @@ def look_up_rows(a: Tensor, words: Words, name: str, goal: str, progress: Progre
     """Returns table[a] for an index of 9 to 16 bits.
 
     The lower byte is looked up in each distinct row of 256 entries, and the upper bits select a row. If the transposed table
-    has fewer distinct rows, the bytes change roles.
+    has fewer distinct rows, the lower and the upper byte exchange roles.
     """
     index = a.astype(f"uint{bits_of(a._name)}")
     low, high = index.astype("uint8"), (index >> BYTE).astype("uint8")
@@ -123,7 +123,7 @@ class _Multiplexer(_Choices):
         self._bits: dict[int, Tensor] = {}
 
     def result(self, order: tuple[int, ...]) -> Tensor:
-        """Returns `choice` as a tensor, also if it is constant."""
+        """Returns `choice` as a tensor, even if it is constant."""
         value = self.choice(order)
         self._report_progress(1.0)
         return value if isinstance(value, Tensor) else self._constant(value).broadcast_to(self._inside.shape)
@@ -170,7 +170,7 @@ class _Counter(_Choices):
         return max(layer for _, layer in operands) + int(layers)
 
     def result(self, order: tuple[int, ...]) -> int:
-        """Returns the layer of the result; 0 if it is constant."""
+        """Returns the layer of the result; 0 if the result is constant."""
         value = self.choice(order)
         return value if isinstance(value, int) else 0
 
@@ -189,7 +189,7 @@ def _bit_table(number: int) -> list[int]:
 
 
 def _cost(parameters: Any, index: str, arguments: Any, dtype: str, variant: str, goal: str) -> tuple[int, int]:
-    """Returns the cost of a look-up in the given table, or in a random one."""
+    """Returns the cost of a look-up in the given table, or in a random table."""
     bits, kind, entries = bits_of(index), dtype or index, listed(arguments)
     table = np.asarray(entries) if entries else np.zeros(0, np.uint64)
     if not table.size and bits <= WIDEST:

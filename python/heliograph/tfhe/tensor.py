@@ -39,11 +39,11 @@ class Tensor(tensors.Tensor[Parameters, Keys], core=_core.tfhe.Ciphertext):
     """An array of booleans or integers encrypted by TFHE. ``shape`` counts elements.
 
     Operators take tensors of one dtype (`astype` converts), and integers and integer arrays within the range of the dtype.
-    Operands broadcast. Results are exact and wrap as in NumPy; comparisons return booleans. Each operator is one call of the
-    engine.
+    Operands broadcast to a common shape. Results are exact and wrap as in NumPy; comparisons return booleans. Each operator
+    is one call of the engine.
 
     Two results differ from NumPy's. Division by zero gives a quotient of all ones (-1 if signed) and the dividend as
-    remainder. An encrypted shift amount counts modulo the width if that is a power of two.
+    remainder. An encrypted shift amount counts modulo the width if the width is a power of two.
 
     >>> secret.decrypt(a + 250)  # wraps, as NumPy's uint8
     array([1, 6], dtype=uint8)
@@ -134,7 +134,7 @@ class Tensor(tensors.Tensor[Parameters, Keys], core=_core.tfhe.Ciphertext):
     def __rmatmul__(self, other: Any) -> Tensor:
         return product_of(other, self)
 
-    # Bits
+    # Operators on bits
 
     def __and__(self, other: Any) -> Tensor:
         return binary("and", self, other)
@@ -190,8 +190,8 @@ class Tensor(tensors.Tensor[Parameters, Keys], core=_core.tfhe.Ciphertext):
 
     @composite
     def astype(self, dtype: Any, *, progress: Progress | None = None) -> Tensor:
-        """Converts to another dtype as NumPy does: truncates, or extends by zeros or the sign. To bool: whether it is not
-        zero.
+        """Converts to another dtype as NumPy does: truncates, or extends by zeros or the sign. A conversion to bool tests
+        whether the value is not zero.
 
         >>> secret.decrypt(b.astype("int8")), secret.decrypt(a.astype(bool))
         (array([  3, -56], dtype=int8), array([ True,  True]))
@@ -306,7 +306,7 @@ def run(
         return computed(progress)
 
 
-#: Minimum bootstraps of a call whose time is forecast; fewer take less than a minute on any machine.
+#: Minimum bootstraps of a call whose time is forecast; a call with fewer takes less than a minute on any machine.
 _MANY = 5_000
 
 
@@ -323,7 +323,7 @@ def _announced(
 ) -> AbstractContextManager[None]:
     """Returns `forecasting.announced` for the call `computed` if it has many bootstraps.
 
-    `terms` is the calls for one element.
+    `terms` is the number of calls for one element.
     """
     try:
         elements = math.prod(np.broadcast_shapes(*shapes)) * terms
@@ -356,7 +356,7 @@ def _constant(words: Any) -> int | None:
 
 @operation
 def binaries(name: str, a: Any, b: Any, **options: Any) -> list[Tensor]:
-    """Runs a binary operation; one operand may be clear. A constant clear operand has a circuit of its own."""
+    """Runs a binary operation; one operand may be clear. A constant clear operand has a separate circuit."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return run(name, [a, b], **options)
     if not isinstance(a, Tensor):

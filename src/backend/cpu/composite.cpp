@@ -125,7 +125,7 @@ bool CpuKernels::multiply_fused(Queue& q, const ScaledTensor& one) {
   const CpuRing& ring = own(*plan.ring);
   const bool square = device::same_operand(a, b);
   const std::size_t chain = plan.chain.size(), auxiliary = plan.auxiliary.size(), limbs = chain + auxiliary;
-  // a0, a1, then b0, b1; for a square, the third component instead of b0, b1.
+  // The extended components: a0 and a1, then b0 and b1. For a square, component 2 holds the third component of the product.
   const View e = w.take(out.word, 1, square ? 3 : 4, limbs, out.n);
   run(q, device::Convert{plan.lift, a, std::nullopt, e.with_components(0, 2).with_limbs(chain, auxiliary)});
   if (!square) run(q, device::Convert{plan.lift, b, std::nullopt, e.with_components(2, 2).with_limbs(chain, auxiliary)});

@@ -36,7 +36,7 @@ class CpuKernels::Rest {
     lift();
   }
 
-  /// Computes this term in the NTT domain for limb l of the result.
+  /// Computes the division's term in the NTT domain for limb l of the result.
   void finish(std::size_t component, std::size_t l) const {
     const Limb& limb = ring_.limb(plan_.out[l]);
     std::byte* const to = address(out_, 0, component, l);
@@ -93,7 +93,7 @@ void CpuKernels::divide_fused(Queue& q, const DividePlan& plan, const View& x, c
   const Rest rest(*this, q, plan, last, out, w);
   const std::size_t units = x.components * kept;
   threads_.parallel_for(units, grain(units), [&](std::size_t unit, std::size_t) {
-    const std::size_t c = unit % x.components, l = unit / x.components;  // neighbouring units use the same twiddles
+    const std::size_t c = unit % x.components, l = unit / x.components;  // adjacent work units use the same twiddles
     const Limb& limb = ring.limb(plan.out[l]);
     std::byte* const to = address(out, 0, c, l);
     rest.finish(c, l);
@@ -173,7 +173,7 @@ void CpuKernels::apply_key_fused(Queue& q, const Switch& one, const View* x, con
     return one.add && c < one.add->components && l < plan.chain.size() ? address(*one.add, 0, c, l) : nullptr;
   };
 
-  // Phase 2: the sums modulo the primes that are divided out, converted to coefficients.
+  // Phase 2: compute the sums modulo the primes that are divided out, and convert them to coefficients.
   threads_.parallel_for(divisors, grain(divisors), [&](std::size_t i, std::size_t) {
     const std::size_t l = kept + i;
     const Limb& limb = ring.limb(plan.extended[l]);
@@ -195,7 +195,7 @@ void CpuKernels::apply_key_fused(Queue& q, const Switch& one, const View* x, con
     for (std::size_t c = 0; c < 2; ++c) limb.ops->inverse(limb, address(last, 0, c, i), address(last, 0, c, i));
   });
 
-  // Phase 3: the sums modulo the remaining primes, divided.
+  // Phase 3: compute the sums modulo the remaining primes, and divide them.
   const Rest rest(*this, q, down, last, out, w);
   threads_.parallel_for(kept, grain(kept), [&](std::size_t l, std::size_t) {
     const Limb& limb = ring.limb(plan.extended[l]);

@@ -53,8 +53,9 @@ class CpuPermutation : public device::Form {
 
  private:
   std::vector<u32> source_;  // source index times two, plus one if the sign changes
-  // Set if the permutation moves each aligned run of eight words as a whole without sign changes, as automorphisms in the
-  // NTT domain do. block_ has the first source of each run; lanes_ has the eight offsets within the run, one byte each.
+  // The two vectors are filled if the permutation moves each aligned run of eight words as a whole without sign changes, as
+  // automorphisms in the NTT domain do. block_ has the first source of each run of eight words; lanes_ has the eight offsets
+  // within the run, one byte each.
   std::vector<u32> block_;
   std::vector<u64> lanes_;
 };

@@ -9,7 +9,7 @@ namespace heliograph::backend::cpu {
 
 namespace {
 
-/// Blocks of two words, for rings of any degree.
+/// Arithmetic on blocks of two words, for rings of any degree.
 template <class Word>
 struct Tiny : Scalar<Word> {
   using Scalar<Word>::Scalar;

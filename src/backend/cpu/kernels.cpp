@@ -185,9 +185,9 @@ void CpuKernels::each_block(const C& call, std::size_t block, F&& f) {
 }
 
 /// Sums automorphisms of the digits, a few digits at a time. A block of permuted digits is used for all components while it
-/// is cached. A key is used for several items: for as many as leave each thread at least one group of items.
+/// is cached. A key is used for several items at once; the number of items leaves each thread at least one group of items.
 void CpuKernels::sum_turned(const InnerProduct& call) {
-  constexpr std::size_t kDigits = 8;  // few, because each digit needs a separate stream of keys from memory
+  constexpr std::size_t kDigits = 8;  // few digits at a time, because each digit needs a separate stream of keys from memory
   constexpr std::size_t kWords = 2 * kBlock;
   const CpuRing& ring = own(*call.ring);
   std::vector<const CpuPermutation*> turns;

@@ -9,7 +9,7 @@
 
 namespace heliograph::backend::cpu {
 
-/// Calls with an element-wise loop, and calls with a loop of transforms.
+/// Kernel calls with an element-wise loop, and kernel calls with a loop of transforms.
 template <class C>
 concept Elementwise = device::OneOf<C, Add, Sub, Neg, Mul, MulAccumulate>;
 template <class C>

@@ -61,10 +61,10 @@ struct LimbOps {
   void (*mul)(const Modulus&, const void* a, const void* b, void* out, std::size_t count);
   void (*mul_constant)(const Modulus&, const void* a, u64 c, void* out, std::size_t count);
   void (*add_constant)(const Modulus&, const void* a, u64 c, void* out, std::size_t count);
-  /// out = (start ? start : 0) + sum_k a[k] * b[k], 1 <= terms <= 256; `start` may be `out`.
+  /// out = sum_k a[k] * b[k], plus `start` unless it is null; 1 <= terms <= 256; `start` may be `out`.
   void (*dot)(const Modulus&, std::size_t terms, const void* const* a, const void* const* b, const void* start, void* out,
               std::size_t count);
-  /// Two sums of products with the same a: out[i] = (start ? out[i] : 0) + sum_k a[k] * b[2 k + i].
+  /// Two sums of products with the same a: out[i] = sum_k a[k] * b[2 k + i], plus the old out[i] if `start` is true.
   void (*dot_pair)(const Modulus&, std::size_t terms, const void* const* a, const void* const* b, bool start,
                    void* const* out, std::size_t count);
   /// out = start + sum_k a[k] * c[k], 1 or 2 terms; `start` may be `out`.
@@ -85,7 +85,7 @@ struct LimbOps {
   void (*spread)(const Modulus&, const i32* small, void* out, std::size_t count);
 };
 
-/// Step one of a conversion: y = x * factor mod q, and v += y * fraction >> shift (v = ... for the first source).
+/// Step one of a conversion: y = x * factor mod q. Adds y * fraction >> shift to v; the first source sets v instead.
 struct LiftStep {
   Modulus modulus;
   u64 factor, factor_shoup52, factor_shoup64;

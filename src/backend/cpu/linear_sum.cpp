@@ -1,4 +1,5 @@
-// Linear sums of one item. A block of a limb is multiplied by every baby step's key and every plaintext while it is cached.
+// Kernel of linear sums of rotations (device/call.h, LinearSum), for one item. A block of a limb is multiplied by every baby
+// step's key and every plaintext while it is cached.
 #include <algorithm>
 
 #include "backend/cpu/parallel.h"
@@ -121,8 +122,8 @@ void CpuKernels::add_babies(const BabySteps& one) {
     const std::size_t l = unit / blocks, first = unit % blocks * block;
     const bool kept = l < one.x.limbs;  // modulo a special prime this operand's weight is 0
     const Limb& limb = ring.limb(one.primes[l]);
-    // Blocks of u_b, then of the permuted digits. If one plaintext word serves a run, a giant step's expanded plaintexts
-    // overwrite the digits.
+    // Scratch: blocks of u_b (the baby steps' results), then blocks of the permuted digits. If one plaintext word serves a
+    // run of words, a giant step's expanded plaintexts overwrite the digits.
     const Blocks rooms(2 * babies + std::max(count + 1, run > 1 ? babies : 0), block, word);
     const auto at = [&](const View& v, std::size_t component, std::size_t from) {
       return address(v, 0, component, from) + first * word;

@@ -31,7 +31,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   void check_room(std::size_t size);
 
   // The caller of the functions below holds the mutex, except that `gather` locks it.
-  /// Takes `size` bytes from the smallest retained range that has them. Returns null if none has.
+  /// Takes `size` bytes from the smallest retained range that has them. Returns null if no retained range is large enough.
   char* cut(std::size_t size);
   /// Moves whole pages from retained ranges to the reserved addresses from `to` on, until `size` bytes are moved or no page
   /// is left. Returns the number of bytes moved.

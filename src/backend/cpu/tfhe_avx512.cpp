@@ -29,7 +29,7 @@ struct EightDoubles {
       a[2 * i()] = _mm512_unpacklo_pd(x[2 * i()], x[2 * i() + 1]);
       a[2 * i() + 1] = _mm512_unpackhi_pd(x[2 * i()], x[2 * i() + 1]);
     });
-    // b[4 h + r]: rows 4 h .. 4 h + 3, quarters r and r + 2 (even columns in 0, 2; odd columns in 1, 3).
+    // b[4 h + r] has rows 4 h to 4 h + 3, quarters r and r + 2 (even columns in 0, 2; odd columns in 1, 3).
     unroll<2>([&](auto h) __attribute__((always_inline)) {
       unroll<2>([&](auto o) __attribute__((always_inline)) {
         b[4 * h() + o()] = _mm512_shuffle_f64x2(a[4 * h() + o()], a[4 * h() + 2 + o()], 0x88);

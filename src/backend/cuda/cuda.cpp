@@ -95,7 +95,7 @@ class CudaDevice final : public device::Device,
         if (a == b) continue;
         const auto* const x = dynamic_cast<const CudaDevice*>(a);
         const auto* const y = dynamic_cast<const CudaDevice*>(b);
-        // The hardware orders the queues of one GPU, so two of them could wait for each other forever.
+        // The hardware executes the queues of one GPU in order, so two queues could wait for each other forever.
         if (!x || !y || !a->reaches(*b) || x->state_->driver().number() == y->state_->driver().number()) return nullptr;
       }
     }

@@ -125,7 +125,7 @@ void transform_limbs(const device::View& a, const device::View& out, Transform t
   });
 }
 
-/// Cooley-Tukey. A step splits X^(2t) - z^2 into X^t - z and X^t + z, with z = w[m + i].
+/// Cooley-Tukey. A step splits the modulus X^(2t) - z^2 into X^t - z and X^t + z, with z = w[m + i].
 void forward(std::vector<u64>& x, const std::vector<u64>& w, u64 q) {
   const std::size_t n = x.size();
   for (std::size_t m = 1, t = n / 2; m < n; m *= 2, t /= 2) {
@@ -139,7 +139,8 @@ void forward(std::vector<u64>& x, const std::vector<u64>& w, u64 q) {
   }
 }
 
-/// Gentleman-Sande. Inverts the forward steps in reverse order, each except for a factor 2; the end multiplies by 1/n.
+/// Gentleman-Sande. Inverts the forward steps in reverse order, each except for a factor 2; a final product with 1/n removes
+/// these factors.
 void inverse(std::vector<u64>& x, const std::vector<u64>& w, u64 q) {
   const std::size_t n = x.size();
   for (std::size_t m = n / 2, t = 1; m >= 1; m /= 2, t *= 2) {

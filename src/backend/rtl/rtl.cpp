@@ -14,7 +14,7 @@ namespace {
 
 using device::Buffer;
 
-/// Waiting for the event runs all pending steps.
+/// A wait for this event runs all pending steps.
 class ListEvent final : public device::Event {
  public:
   explicit ListEvent(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}

@@ -408,7 +408,7 @@ class Scheduler {
     if (at != written_.begin() && std::prev(at)->first + std::prev(at)->second > address) return true;
     return at != written_.end() && at->first < address + bytes;
   }
-  /// Calls f with each value whose home overlaps this range of memory.
+  /// Calls f with each value whose memory overlaps this range.
   template <class F>
   void homes_over(u64 address, u64 bytes, F f) {
     const u64 longest = u64{4} << shape_.log_n;
@@ -420,8 +420,8 @@ class Scheduler {
       at = next;
     }
   }
-  /// Returns true if this memory may be overwritten, because slots have its needed values. Otherwise starts to load the
-  /// needed values.
+  /// Returns true if this memory may be overwritten, because slots hold the values that are still needed. If not all needed
+  /// values are in slots, the function starts to load them and returns false.
   bool may_overwrite(u64 address, u64 bytes, Value by, std::size_t before) {
     bool may = true;
     homes_over(address, bytes, [&](Home::iterator at) {

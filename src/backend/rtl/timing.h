@@ -31,7 +31,7 @@ class Timing {
 
   u64 now() const { return now_; }
   bool can_issue(const Descriptor& d) const;
-  /// Issues a descriptor in this cycle; the next may issue one cycle later.
+  /// Issues a descriptor in this cycle; the next descriptor may be issued one cycle later.
   void issue(const Descriptor& d);
   /// Advances to the next cycle in which the state changes.
   void advance();
@@ -73,7 +73,7 @@ class Timing {
     Bits reads, writes;
     u64 read_done = 0, done = 0;  // last cycle in which the instruction reads; last cycle of the instruction
     bool claims = false;          // whether the step occupies its write banks already; an NTT occupies them later
-    u64 want = 0, stage = 0;      // NTT: first cycle that needs its write banks; cycles of its last stage
+    u64 want = 0, stage = 0;      // NTT: first cycle that needs its write banks; number of cycles of its last stage
     std::size_t span = 0;
   };
   struct UnitState {

@@ -25,21 +25,22 @@ void Columns::add(const Gates& gates, const Word& word, std::size_t at) {
 }
 
 void Columns::subtract(const Gates& gates, const Word& word, std::size_t at) {
-  // -w 2^at = (~w) 2^at + 2^at modulo 2^width. ~w has ones above the word; their sum is 2^width - 2^(at + size of w).
+  // Uses -w 2^at = (~w) 2^at + 2^at modulo 2^width. The complement ~w is extended by ones above the word; these ones add up
+  // to 2^width - 2^(at + size of w).
   add(gates, Gates::negated(word), at);
   add_power(at);
   for (std::size_t i = at + word.size(); i < width(); ++i) add_power(i);
 }
 
-/// Carries as a parallel prefix. A range of bits [from, to) maps its carry x to majority(u, v, x). Two majorities compose
-/// two adjacent ranges to one of the same form. The pair (u, v) of a single bit is (a, b), so no gates compute generate
-/// and propagate.
+/// Computes carries by a parallel prefix. A range of bits [from, to) maps its incoming carry x to majority(u, v, x). The
+/// maps of two adjacent ranges compose, by two majorities, to a map of the same form. The pair (u, v) of a single bit is (a,
+/// b), the operands' bits, so no gates compute generate and propagate.
 struct Adders::Prefix {
   using Pair = std::pair<Bit, Bit>;
   Gates& gates;
   const Word& a;
   const Word& b;
-  std::vector<Bit> carry;      // carry into bit i, if `made`
+  std::vector<Bit> carry;      // carry into bit i, if `made` is set for i
   std::vector<unsigned> made;  // depth of each carry plus 1; 0: not computed yet
   std::map<std::pair<std::size_t, std::size_t>, std::pair<Pair, unsigned>> pairs;
 
@@ -94,7 +95,7 @@ Word Adders::carries(const Word& a, const Word& b, const Bit& first, std::size_t
 
 Word Adders::wordwise(Word a, Word b) {
   const std::size_t width = a.size();
-  // From step i on, the carries have weight 2^(i + 1) or more.
+  // In step i, all carries have weight 2^(i + 1) or more.
   for (std::size_t i = 0; i < width; ++i) {
     for (std::size_t j = width; j-- > i;) {
       const auto [sum, carry] = gates_.half_adder(a[j], b[j], true);
@@ -137,8 +138,8 @@ Word Adders::subtract(const Word& a, const Word& b, Carry how, bool free) {
 }
 
 Word Adders::negate_if(const Bit& condition, const Word& a, Carry how) {
-  // Inverts the bits above the lowest 1. The carries of a + (condition, condition, ...) are true if the condition and a
-  // lower bit of a are.
+  // Inverts the bits above the lowest 1. Bit k of the carries of a + (condition, condition, ...) is the condition AND the OR
+  // of a's lower bits.
   const Word all(a.size(), condition);
   const Word turn = carries(all, a, gates_.constant(false), a.size() - 1, how);
   Word result(a.size());
@@ -154,7 +155,7 @@ Word Adders::serial(Columns columns, bool free) {
     const bool last = i + 1 == columns.width();
     auto later = [this](const Bit& a, const Bit& b) { return gates_.builder().layer(a) > gates_.builder().layer(b); };
     while (column.size() > 1) {
-      // Takes the three bits of the earliest layers, which are at the end, or the last two.
+      // Takes the three bits with the fewest layers before them, which are at the end, or the last two bits.
       std::stable_sort(column.begin(), column.end(), later);
       const bool two = column.size() == 2;
       const Bit a = column.back(), b = column[column.size() - 2];

@@ -27,7 +27,8 @@ class Adders {
  public:
   explicit Adders(Gates& gates) : gates_(gates) {}
 
-  /// Returns the carries into bits 0 .. wanted of a + b + first; computes only the carries marked in `used` (empty: all).
+  /// Returns the carries into the bits from 0 to `wanted` of a + b + first; computes only the carries marked in `used`
+  /// (empty: all).
   Word carries(const Word& a, const Word& b, const Bit& first, std::size_t wanted, Carry how,
                const std::vector<bool>& used = {});
   /// Returns a + b + first with the width of a and b, and a carry bit if `carry_out`. `free`: sums may have norm 2.

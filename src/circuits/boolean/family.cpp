@@ -126,7 +126,7 @@ Number BooleanFamily::add_clear(const Number& a, std::uint64_t value) {
 
 Number BooleanFamily::less(const Number& a, const Number& b) {
   same_type(a, b);
-  // The borrow of a - b. The sign bit has negative weight, so both sign bits are inverted.
+  // Computes the borrow of a - b. The sign bit has negative weight, so both sign bits are inverted.
   Word x = Gates::negated(a.parts), y = b.parts;
   if (a.type.is_signed) x.back() = a.parts.back(), y.back() = gates_.negated(b.parts.back());
   std::vector<bool> used(x.size() + 1, false);
@@ -223,13 +223,14 @@ BooleanFamily::Division BooleanFamily::divide_unsigned(const Word& a, const Word
   } else {
     for (std::size_t k = size; k-- > 0;) above[k] = gates_.or_gate(b[k], above[k + 1]);
   }
-  // Restoring division. After k steps the remainder is below 2^k. A b that fits then has at most k bits.
+  // Divides by restoring division. After k steps the remainder is below 2^k. A divisor b that fits into the remainder then
+  // has at most k bits.
   Division result{Word(size), {}, above[0]};
   Word& rest = result.remainder;
   for (std::size_t k = 1; k <= size; ++k) {
     rest.insert(rest.begin(), a[size - k]);
-    // A b with a bit above these k does not fit. One more step of the borrow, majority(1, above, borrow), has this
-    // effect.
+    // A divisor b with a bit above these k does not fit. One more step of the borrow chain, majority(1, above, borrow),
+    // tests for such a bit.
     Word x = Gates::negated(rest), y(b.begin(), b.begin() + static_cast<std::ptrdiff_t>(k));
     if (!gates_.is(above[k], false)) x.push_back(gates_.constant(true)), y.push_back(above[k]);
     const Word borrow = adders_.carries(x, y, no, x.size(), how);
@@ -253,7 +254,7 @@ std::pair<Number, Number> BooleanFamily::divide(const Number& a, const Number& b
   const Carry how = goal_carry();
   const Bit a_sign = a.parts.back(), b_sign = b.parts.back();
   const Division d = divide_unsigned(adders_.negate_if(a_sign, a.parts, how), adders_.negate_if(b_sign, b.parts, how));
-  // A division by zero has all ones as quotient, which is not negated.
+  // After a division by zero all quotient bits are one; this quotient is not negated.
   const Bit turned = gates_.and_gate(gates_.xor_gate(a_sign, b_sign), d.nonzero);
   return {{adders_.negate_if(turned, d.quotient, how), a.type}, {adders_.negate_if(a_sign, d.remainder, how), a.type}};
 }

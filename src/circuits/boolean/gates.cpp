@@ -152,7 +152,8 @@ std::pair<Bit, Bit> Gates::full_adder(const Bit& a, const Bit& b, const Bit& c, 
   for (const auto& [x, y, z] : {std::array{&a, &b, &c}, std::array{&b, &c, &a}, std::array{&c, &a, &b}}) {
     if (!is_constant(*x)) continue;
     if (is(*x, false)) return half_adder(*y, *z, free);
-    // y + z + 1: the sum is XNOR(y, z), the carry OR(y, z). A half adder of the negated bits gives both results, negated.
+    // For the sum y + z + 1 of bits, the result bit is XNOR(y, z) and the carry is OR(y, z). A half adder of the negated
+    // bits gives both results, negated.
     const auto [sum, carry] = half_adder(negated(*y), negated(*z), free);
     return {negated(sum), negated(carry)};
   }
@@ -272,7 +273,7 @@ Bit Gates::small_function(const Word& bits, const std::vector<bool>& table) {
     return function(rest, is_constant(bits[j]) && is(bits[j], true) ? high : low);
   }
   for (std::size_t j = 1; j < bits.size(); ++j) {
-    // For a repeated operand, the table's entries are those that the first occurrence's bit selects.
+    // If an operand is repeated, keep only the table entries in which both occurrences have the same bit.
     for (std::size_t k = 0; k < j; ++k) {
       const bool turned = bits[j] == negated(bits[k]);
       if (!turned && bits[j] != bits[k]) continue;
@@ -290,7 +291,8 @@ Bit Gates::small_function(const Word& bits, const std::vector<bool>& table) {
     const Bit sum = xor_gate(bits[0], bits[1]);
     return table[1] ? sum : negated(sum);
   }
-  // One value occurs once in the table: the function is an AND of operands or their negatives, or its negation.
+  // If one value occurs only once in the table, the function is an AND of operands or their negations, or the negation of
+  // such an AND.
   const bool alone = std::count(table.begin(), table.end(), true) == 1;
   const auto at = static_cast<std::size_t>(std::find(table.begin(), table.end(), alone) - table.begin());
   const Bit result = and_gate(at & 1 ? bits[0] : negated(bits[0]), at & 2 ? bits[1] : negated(bits[1]));

@@ -45,8 +45,8 @@ class Gates {
   /// Returns (sum, carry), both of norm 1 unless `free` allows a sum of norm 2.
   std::pair<Bit, Bit> full_adder(const Bit& a, const Bit& b, const Bit& c, bool free);
 
-  /// Returns any function of bits; table[i] is the result if bits[j] is bit j of i. Up to three bits: the fewest bootstraps,
-  /// at most three. More bits: selections with shared parts.
+  /// Returns any function of bits; table[i] is the result if bits[j] is bit j of i. A function of up to three bits takes the
+  /// fewest bootstraps, at most three. A function of more bits is a tree of selections that share subtrees.
   Bit function(const Word& bits, const std::vector<bool>& table);
   /// Returns the AND of all bits by a balanced tree of the least depth.
   Bit all(Word bits);

@@ -31,7 +31,7 @@ void Products::booth(Columns& columns, const Word& a, const Word& b, std::size_t
   for (std::size_t low = 0; at + low < columns.width(); low += 2) {
     const Bit below = low == 0 ? no : bit(b, low - 1), middle = bit(b, low), minus = bit(b, low + 1);
     const Bit one = gates_.xor_gate(below, middle);
-    // the digit's magnitude is 2 if only `minus` is set, or only `below` and `middle` are
+    // the digit's magnitude is 2 if only `minus` is set, or if `below` and `middle` are set and `minus` is not
     const Bit two = gates_.function({minus, middle, below}, {false, true, false, false, false, false, true, false});
     Word row;
     for (std::size_t i = 0; at + low + i < columns.width(); ++i) {
@@ -131,7 +131,7 @@ Word Products::multiply_clear(const Word& a, std::uint64_t factor, std::size_t w
   Columns columns(width);
   for (std::size_t at = 0; factor != 0 && at < width; ++at, factor >>= 1) {
     if ((factor & 1) == 0) continue;
-    // A run of ones in the factor is a difference of two powers. The power above the top bit is 0 modulo 2^width.
+    // A run of ones in the factor is the difference of two powers of two. The power above the top bit is 0 modulo 2^width.
     if ((factor & 3) == 3 && at + 1 < width) {
       columns.subtract(gates_, a, at);
       factor += 1;

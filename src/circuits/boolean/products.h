@@ -5,9 +5,9 @@
 
 namespace heliograph::circuits::boolean {
 
-/// columns: all partial products in one tree of full adders and one addition (Wallace, Dadda). booth: as columns, but
-/// with half as many rows, which are multiples of a by digits -2 .. 2. tree: shifted rows are added pairwise (Morshed et
-/// al. 2020, section 4). karatsuba: recursion on halves of at least 8 bits.
+/// columns: all partial products in one tree of full adders and one addition (Wallace, Dadda). booth: like
+/// columns, but with half as many rows, which are multiples of a by digits from -2 to 2. tree: adds shifted rows pairwise
+/// (Morshed et al. 2020, section 4). karatsuba: recursion on halves of at least 8 bits.
 enum class Product { columns, booth, tree, karatsuba };
 
 class Products {

@@ -20,16 +20,16 @@ struct Unpacked {
 /// k rotations.
 class Blocks {
  public:
-  /// `padding`: error bounds of the slots behind the values, which packing adds to other blocks; nullopt: those of x. There
-  /// are so few steps that the error of packed values is at most `most_error`. There are no steps, and nothing is packed,
-  /// without automatic bootstraps, because unpacking takes a level; and if the keys lack a rotation.
+  /// `padding`: error bounds of the slots behind the values, which packing adds to other blocks; nullopt: those of x. The
+  /// number of packing steps keeps the error of packed values at most `most_error`. Nothing is packed without automatic
+  /// bootstraps, because unpacking takes a level, or if the keys lack a rotation.
   Blocks(const Operand& x, const Evaluator& by, double most_error, std::optional<ErrorBounds> padding = {});
   const std::vector<std::int64_t>& steps() const { return steps_; }
-  /// Returns ceil(count / 2^k) ciphertexts: block i % 2^k of ciphertext i / 2^k has ciphertext i. Adds ciphertexts that are
-  /// rotated to their blocks.
+  /// Returns ceil(count / 2^k) ciphertexts: ciphertext i of the input is block i % 2^k of ciphertext i / 2^k. Adds
+  /// ciphertexts that are rotated to their blocks.
   Operand pack(const Operand& x) const;
-  /// Returns the ciphertexts that `pack` joined, times a factor, with zeros outside their values. Takes one level; without
-  /// packing only if the factor is not 1. Rotates back and clears the slots outside the block.
+  /// Returns the ciphertexts that `pack` joined, times a factor, with zeros outside their values. Takes one level; if
+  /// nothing was packed and the factor is 1, takes none. Rotates back and clears the slots outside the block.
   Unpacked unpack(const Operand& y, double factor = 1) const;
 
  private:

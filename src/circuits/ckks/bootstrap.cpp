@@ -20,7 +20,8 @@ double straight_enough(const Bootstrapping& b) {
   return b.log_scale > kLongest64 ? (corrected ? 9 : 14) : (corrected ? 7.5 : 10);
 }
 
-/// A quarter of a bit, with a margin: bounds of values that this process encrypted are rounded to quarters (`coarse`).
+/// A quarter of a bit is allowed, with a margin, because bounds of values that this process encrypted are rounded to
+/// quarters (`coarse`).
 constexpr double kQuarterBit = 1.1893;
 
 class Bootstrap {
@@ -46,7 +47,7 @@ class Bootstrap {
     return finish(std::move(r));
   }
 
-  /// Returns log2 of the error that the bootstrap adds to a value. Call it after `run`.
+  /// Returns log2 of the error that the bootstrap adds to a value. Call this function after `run`.
   rlwe::Figure error() const { return after_keys(rlwe::Figure(own_noise()), stages_.keys().data()); }
 
  private:
@@ -111,7 +112,7 @@ class Bootstrap {
     return {std::sqrt((1 + z.real()) / 2), std::sqrt((1 - z.real()) / 2)};
   }
 
-  /// Returns a^2 - less. `end`: the fraction of the bootstrap that is complete after this part, for progress.
+  /// Returns a^2 - less. `end`: the fraction of the bootstrap that is complete after this part, for progress reports.
   Ciphertext square_less(const Ciphertext& a, double less, double end, const Weights& weights = {}) {
     Ciphertext square = multiply(a, a);
     if (weights)
@@ -163,8 +164,8 @@ Ciphertext within(const Ciphertext& x, Interval interval) {
   const double bound = std::max(-interval.low, interval.high);
   CiphertextData data = x.data();
   Range most{.low = interval.low, .high = interval.high, .peak = bound, .rms = bound, .mean = bound};
-  // The declared interval applies to the values only; padding slots may have other contents. `finish` handles known
-  // contents.
+  // The declared interval applies to the values only; padding slots may have other contents. `finish` corrects the bounds if
+  // the contents of the padding slots are known.
   if (!data.tail.is_zero() && data.tail.kind() != Tail::Kind::even)
     most.peak = most.rms = std::numeric_limits<double>::infinity();
   const auto holds = [&](const Range& r) { return r.low >= interval.low - slack && r.high <= interval.high + slack; };

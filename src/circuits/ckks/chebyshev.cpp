@@ -9,7 +9,8 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// Returns cos(pi k / (2 count)) for k < 4 count. T_k at node i is entry k (2 i + 1) modulo 4 count.
+/// Returns cos(pi k / (2 count)) for k < 4 count. The value of T_k at node i is entry k (2 i + 1) modulo 4 count of this
+/// table.
 std::vector<double> cosines(std::size_t count) {
   std::vector<double> table(4 * count);
   for (std::size_t k = 0; k < table.size(); ++k)

@@ -6,7 +6,7 @@
 
 namespace heliograph::ckks {
 
-/// Returns the series of T_0, T_1, ... at x, by Clenshaw's recurrence.
+/// Returns the sum of series[k] T_k(x), by Clenshaw's recurrence.
 double chebyshev_value(const std::vector<double>& coefficients, double x);
 /// Returns cos(i pi / (count - 1)) for i < count: points of [-1, 1] with both ends, the largest first.
 std::vector<double> extreme_points(std::size_t count);

@@ -23,7 +23,7 @@ bool is_order(Relation r) { return r != Relation::equal && r != Relation::not_eq
 bool is_greater(Relation r) { return r == Relation::greater || r == Relation::greater_equal; }
 bool includes_equal(Relation r) { return r == Relation::less_equal || r == Relation::greater_equal; }
 
-/// Returns whether the relation of m to 0 holds.
+/// Returns whether the comparison of m with 0 by this relation is true.
 bool holds(Relation relation, std::int64_t m) {
   switch (relation) {
     case Relation::less:
@@ -42,7 +42,7 @@ bool holds(Relation relation, std::int64_t m) {
   throw InternalError("unknown relation");
 }
 
-/// Returns signs to `error`. Throws NoiseError if noise exceeds it.
+/// Returns signs with at most the error `error`. Throws NoiseError if the noise alone exceeds `error`.
 Operand promised_signs(const Operand& x, const Evaluator& by, double largest, double gap, double error,
                        const std::string& what) {
   const Signs found = compose_signs(x, by, largest, gap, error, what);

@@ -13,7 +13,7 @@ struct Approximate {
   Operand x;
   double error = 0;
 };
-/// Returns the tensor with both errors. Throws NoiseError if they exceed `error`.
+/// Returns the tensor with both errors. Throws NoiseError if the two errors together exceed `error`.
 Operand promised(const Approximate& a, const Evaluator& by, double error, const std::string& what);
 /// Returns the larger or the smaller of two values, given their sum and difference.
 Approximate approximate_extreme(const Operand& sum, const Operand& difference, const std::optional<Interval>& limits,
@@ -21,7 +21,7 @@ Approximate approximate_extreme(const Operand& sum, const Operand& difference, c
 /// Returns the larger or the smaller of two values, given both values and `difference`, a - b with its bounds.
 Approximate approximate_extreme_of(const Operand& a, const Operand& b, const Operand& difference, bool larger,
                                    const Evaluator& by, double error, const std::string& what);
-/// Returns the error of a function that requires one. Throws ParameterError.
+/// Returns the caller's `error`, for a function that requires this argument. Throws ParameterError.
 double required_error(const FunctionOptions& options, const std::string& what);
 /// Returns the gap, which is 1 for integers. Throws ParameterError unless exactly one of `gap` and `integers` is given.
 double checked_gap(const std::optional<double>& gap, bool integers, SignMethod method, const std::string& what);

@@ -30,9 +30,9 @@ bool is_odd_wave(const std::vector<Complex>& values) {
   return true;
 }
 
-/// Returns c_0 / 2, c_1, ... for which the sum over |k| < p of c_k exp(2 pi i k u) is values[m] at m / p: the discrete
-/// Fourier transform with decreasing weights (Fejer's kernel). At every u the sum is a mean of the values with non-negative
-/// weights.
+/// Returns coefficients c_0 / 2, c_1, ..., for which the sum over |k| < p of c_k exp(2 pi i k u) is values[m] at u = m / p:
+/// the discrete Fourier transform with decreasing weights (Fejer's kernel). At every u the sum is a mean of the values with
+/// non-negative weights.
 std::vector<Complex> turns_of(const std::vector<double>& values) {
   const std::size_t p = values.size();
   std::vector<Complex> c(p);
@@ -90,18 +90,18 @@ struct Reading {
     levels = polynomial_depth(degree);
   }
 
-  std::vector<Complex> polynomial;  // a table's entry is the value of `polynomial` plus a conjugate:
-  std::vector<Complex> conjugated;  // the conjugate of the same value; for complex tables, of the value of `conjugated`
+  std::vector<Complex> polynomial;  // a table's entry is the value v of `polynomial` plus a complex conjugate:
+  std::vector<Complex> conjugated;  // conj(v); for complex tables, the conjugate of the value of `conjugated`
   bool complex = false;
   double gain = 1;         // factor by which z is multiplied
   std::size_t levels = 0;  // levels that the polynomials take
-  double steepness = 0;    // magnitude of the derivative at integers 0 and p / 2, per step; the derivative is 0 at others
+  double steepness = 0;    // magnitude of the derivative at the integers 0 and p / 2, per step; 0 at other integers
   double excess = 0;       // largest amount by which results between integers exceed the table's numbers
 
  private:
-  /// Removes the highest power of an odd wave. The function subtracts a multiple b of
-  ///   sin(t) + sin(3 t) + ... + sin((p - 1) t) = sin^2(p t / 2) / sin(t),
-  /// which is 0 at each step and has derivative 0 there, except for t = 0 and pi. The value is at most 0.73 p / 2.
+  /// Removes the highest power of an odd wave. The function subtracts b times the sum of sin(t), sin(3 t), ...,
+  /// sin((p - 1) t), which is sin^2(p t / 2) / sin(t). This sum is 0 at each step and has derivative 0 there, except at
+  /// t = 0 and pi. The magnitude of this sum is at most 0.73 p / 2.
   void shorten() {
     const Complex last = polynomial.back();
     const double half = static_cast<double>(polynomial.size()) / 2, b = 2 * std::abs(last);
@@ -191,8 +191,8 @@ class Lookup {
     return finish(std::move(data));
   }
 
-  /// Returns the noise of z along its magnitude. Noise along its angle acts as the operand's noise, which the table
-  /// squares.
+  /// Returns the noise of z along its magnitude. Noise along the angle of z acts as the operand's noise, whose effect the
+  /// table squares.
   rlwe::Figure noise() const {
     const std::size_t top = context_.top_level();
     // The result includes the effect of y's error through T_2, T_4, ..., whose derivatives near 0 are large, and through the

@@ -87,7 +87,7 @@ class Making {
     const Unreported alone;
     Ciphertext c = *plan.start;
     if (plan.masks) c = masked(lower(c, plan.level() + (plan.reduces ? 2 : 1)));
-    if (plan.reduces) {  // each squaring doubles the bits by which the scale is smaller
+    if (plan.reduces) {  // each squaring doubles the number of bits by which the scale is smaller
       const double bits = reduction_ / std::exp2(static_cast<double>(plan.doublings + 1));
       c = lower_to(c, plan.level(), context_.scale(plan.level()) * std::exp2(-bits));
     }

@@ -13,7 +13,7 @@ namespace heliograph::ckks {
 struct GuardedArgument {
   const Ciphertext& u;
   std::size_t degree;                                                     // degree of the series
-  bool strong;                                                            // see ckks::strong_guards
+  bool strong;                                                            // the result of ckks::strong_guards
   std::function<std::optional<Ciphertext>(std::size_t power)> chebyshev;  // C_power, if computed
 };
 

@@ -20,7 +20,7 @@ class Integers {
   Integers(const Operand& x, const Interval& interval, const Evaluator& by, std::string what);
   /// Returns f of each integer by one functional bootstrap. Throws ParameterError, NoiseError.
   Operand looked_up(const Function& f, double error) const;
-  /// As looked_up, without a check of the result's error. Throws ParameterError.
+  /// Computes like `looked_up`, without a check of the result's error. Throws ParameterError.
   Operand unchecked(const Function& f, double error) const;
   /// Returns whether to use a table: by the given method, or for `automatic` by cost. `largest` and `gap` are the arguments
   /// of the alternative composition.

@@ -78,7 +78,7 @@ class Newton {
   virtual Operand step(const Operand& x, const Operand& y, const Evaluator& by) const = 0;
   /// Returns the form of x that the steps use.
   virtual Operand prepared(const Operand& x, const Evaluator& /*by*/) const { return x; }
-  /// Returns the start value, as a polynomial of `depth` levels.
+  /// Returns the polynomial that gives the start value; it takes `depth` levels.
   virtual Approximation start_of(std::size_t depth) const {
     return approximate([&](double v) { return f(v); }, low_, high_,
                        {.error = {}, .relative = true, .depth = depth, .name = name_});

@@ -69,7 +69,7 @@ Operand with_first_axis(const Operand& x, const Evaluator& by) {
   return by.reshape(x, shape);
 }
 
-/// Returns one clear number for each entry of the first axis, in the shape of a tensor with `axes` axes.
+/// Returns one clear number for each entry of the first axis, as a tensor with `axes` axes.
 Values along_first(const std::vector<double>& numbers, std::size_t axes) {
   Values values{.data = {numbers.begin(), numbers.end()}, .shape = Shape(axes, 1), .width = 1, .complex = false};
   values.shape[0] = numbers.size();

@@ -8,7 +8,7 @@
 
 namespace heliograph::ckks {
 
-inline constexpr double kRankError = 0x1p-12;  // error of the comparisons of one value with all others
+inline constexpr double kRankError = 0x1p-12;  // error of the comparisons of one value with all other values
 
 /// Throws ShapeError unless the tensor fills the set's period.
 void require_full(const Ciphertext& x, const std::string& what);
@@ -17,8 +17,8 @@ void require_full(const Ciphertext& x, const std::string& what);
 Operand rank_signs(const Operand& x, const Evaluator& by, double largest, double gap, double error, const std::string& what,
                    std::size_t after = 0);
 
-/// All pairs of the first n slots, as m rows of m slots, where m is a power of two: slot j of row i has the pair (i, j). A
-/// ciphertext holds `rows` rows, along a new first axis: row i of the pairs is row i % rows of ciphertext i / rows.
+/// All pairs of the first n slots, as m rows of m slots, where m is a power of two: slot j of row i has the pair of values i
+/// and j. A ciphertext holds `rows` rows, along a new first axis: row i of the pairs is row i % rows of ciphertext i / rows.
 class SlotPairs {
  public:
   /// `values`: the values and their interval. Throws ShapeError, ParameterError, MissingKeyError.
@@ -32,7 +32,7 @@ class SlotPairs {
   Operand largest(bool one_hot) const;
 
  private:
-  /// A position among the pairs.
+  /// Position of a pair: its row and its slot.
   struct Place {
     std::size_t row, column;
   };

@@ -39,7 +39,7 @@ std::size_t degree_of(const Coefficients& p) {
 
 // A Chebyshev series is evaluated with C_k = 2 T_k(x / 2), where C_(a+b) = C_a C_b - C_(a-b) needs no doubling.
 
-/// Divides by the power g: p = quotient * (power g) + remainder. The remainder, of degree below g, replaces p.
+/// Divides by the power g: p = quotient * (power g) + remainder. The remainder, of degree below g, replaces p in place.
 Coefficients divide(Coefficients& p, std::size_t g, Basis basis) {
   Coefficients quotient(p.begin() + static_cast<std::ptrdiff_t>(g), p.end());
   if (basis == Basis::chebyshev)
@@ -292,8 +292,8 @@ Ciphertext noiseless(const Ciphertext& x) {
   return finish(std::move(data));
 }
 
-/// Adds the effect of the argument's noise to the noise of p(x): the noise times the largest derivative. The noise may be
-/// complex, so x with noise lies in an ellipse with foci -1 and 1, whose half axes have the sum rho. In this ellipse the
+/// Adds the effect of the argument's noise to the noise of p(x): this noise times the largest derivative of p. The noise may
+/// be complex, so x with noise lies in an ellipse with foci -1 and 1, whose half axes have the sum rho. In this ellipse the
 /// derivative is at most rho^(d - 1) times its largest value on [-1, 1] (Bernstein).
 Ciphertext with_noise_of(const Ciphertext& result, const Ciphertext& x, const Coefficients& p, double reach) {
   std::vector<double> slope(p.size() - 1);  // the derivative's series
@@ -344,7 +344,7 @@ Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coeffici
 
 namespace {
 
-/// Replaces declared bounds by those that a guard tests.
+/// Replaces bounds that the caller declared by bounds that a guard tests.
 Ciphertext declared_within(const Ciphertext& x, double reach) {
   CiphertextData data = x.data();
   data.ranges = data.ranges.map([&](Range r) {

@@ -9,7 +9,7 @@ namespace heliograph::ckks {
 
 inline constexpr double kBootstrapProducts = 47;  // time of a bootstrap, in products of tensors at the top level
 
-/// Signs of a tensor's values. Their error is the sum of the composition's error and `noise`.
+/// Signs of a tensor's values. The error of these signs is the sum of the composition's error and `noise`.
 struct Signs {
   Operand x;
   Composition composition;

@@ -71,7 +71,7 @@ Values SlotPairs::every_slot(const F& f) const {
 
 Operand SlotPairs::sorted() const {
   const auto picked = [&](std::size_t first, std::size_t blocks, const Operand& rows, const Operand& ranks_of_rows) {
-    // The values that fill the slots from n to m have the lowest ranks.
+    // The filler values in the slots from n to m have the lowest ranks.
     const Values places = each(
         first, blocks, [&](const Place& p) { return p.row < n_ ? 0.5 - static_cast<double>(p.column + m_ - n_) : 0.0; });
     const Operand shifted = by_.plus_each(ranks_of_rows, places);
@@ -81,7 +81,7 @@ Operand SlotPairs::sorted() const {
     const Operand following = by_.times_each(next, every_slot([&](std::size_t s) { return last(s) ? 0.0 : 0.5; }));
     const Operand difference = by_.subtract(by_.times(steps, 0.5), following);
     const Operand hot = by_.plus_each(difference, every_slot([&](std::size_t s) { return last(s) ? 0.5 : 0.0; }));
-    return by_.multiply(rows, inside_unit(hot, by_, kStepError));  // rows from n on are 0
+    return by_.multiply(rows, inside_unit(hot, by_, kStepError));  // the rows from n on are 0
   };
   return down(summed(picked));
 }
@@ -138,7 +138,7 @@ Operand SlotPairs::ranks(const Operand& rows, const Operand& columns, std::size_
   const Operand differences = by_.plus_each(by_.subtract(rows, columns), ties);
   const auto m = static_cast<double>(m_);
   const Operand larger = signs(differences, spread + gap_, gap_ / 2, kRankError / m);
-  // Half the sum of the signs of a row.
+  // Computes half the sum of the signs of a row.
   const Values halves = each(first, blocks, [&](const Place& p) { return p.row < n_ ? 0.5 : 0.0; });
   return by_.inside(by_.plus(across(larger, halves, first, blocks), m / 2 - 1), -m, m);
 }

@@ -112,7 +112,7 @@ Number Digits::dot(const std::vector<Number>& a, const std::vector<Number>& b) {
 
 void Digits::put_multiple(Columns& columns, const Number& a, std::uint64_t factor) const {
   const auto base = static_cast<int>(base_);
-  int carry = 0;  // recoded digits are -1 .. base / 2
+  int carry = 0;  // recoded digits are between -1 and base / 2
   for (std::size_t j = 0; j < columns.size(); ++j) {
     int weight = static_cast<int>(factor >> (j * bits_) & (base_ - 1)) + carry;
     // For base 2, the next bit decides whether digit -1 begins a run of ones.

@@ -1,8 +1,8 @@
 // Sums of many digits: columns of values, reduced to one digit of norm 1 each.
 //
 // A bootstrap reads a sum below `boxes`: floor(sum / base) is the carry to the next column, and the digit remains. If the
-// norm allows, the digit is not bootstrapped: sum - base * carry is exact with a larger norm. One bootstrap also gives
-// the top bit of a sum below 2 * `boxes`, because the table continues with its negative past the half turn.
+// norm allows, the digit is not bootstrapped: sum - base * carry is exact with a larger norm. One bootstrap also gives the
+// top bit of a sum below 2 * `boxes`, because beyond the half turn a bootstrap returns the table's negative.
 
 #include <algorithm>
 #include <numeric>
@@ -86,7 +86,7 @@ Linear Digits::resolve_column(std::vector<Value> items, std::vector<Value>* carr
         continue;
       }
     }
-    // Computes the top bit twice: for the subtraction here, and as a carry. The rest then has a small norm.
+    // Computes the top bit twice: for the subtraction here, and as a carry. The remaining sum then has a small norm.
     rest = items;
     sum = take(rest, 2 * boxes_ - 1, limit() - 1);
     std::vector<Value> fewer = items;

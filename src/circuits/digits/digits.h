@@ -12,7 +12,7 @@
 
 namespace heliograph::circuits {
 
-/// A linear combination whose value is 0 .. max units.
+/// A linear combination whose value is between 0 and max units.
 struct Value {
   Linear x;
   unsigned max = 0;
@@ -72,11 +72,11 @@ class Digits final : public Family {
   Linear apply(const Value& v, const Function& f);
   /// Applies a function of two digits to (b.max + 1) * a + b, whose norm must be at most limit().
   Linear pair(const Value& a, const Value& b, const std::function<int(unsigned, unsigned)>& f);
-  /// Returns `v` with norm at most `most`.
+  /// Returns the value of `v` with a norm of at most `most`.
   Value clean(const Value& v, std::uint64_t most = 1);
   Number cleaned(const Number& a, std::uint64_t most = 1);
 
-  // Sums in columns.
+  // Sums of values in columns.
   void put(Columns& columns, std::size_t at, const Value& v) const;
   void put(Columns& columns, std::size_t at, const std::vector<Linear>& digits) const;
   /// Returns base - 1 minus each digit: minus the number, minus 1.
@@ -93,20 +93,22 @@ class Digits final : public Family {
   /// Returns the digits, of norm 1, of columns whose sums are at most 2 * base - 2 (lowest column: 2 * base - 1). Uses
   /// carry lookahead (Kogge and Stone, 1973).
   std::vector<Linear> propagate(const std::vector<Value>& sums);
-  /// Returns the state of the positions up to `last`, from a multiple of radix^depth. A sum of 2^i * state_i over `count`
-  /// states generates from 2^count on, and propagates at 2^count - 1.
+  /// Returns the state of the positions up to `last`, from a multiple of radix^depth. In a sum of 2^i * state_i over `count`
+  /// states, values from 2^count on generate a carry, and the value 2^count - 1 propagates one.
   Linear window(const Position& position, unsigned depth, std::size_t last, const Emission& emission);
-  /// Adds whole products, 0 .. (base - 1)^2, with one bootstrap per pair. `wraps`: the last column counts modulo the base.
+  /// Adds whole products, between 0 and (base - 1)^2, with one bootstrap per pair of digits. `wraps`: the last column counts
+  /// modulo the base.
   void put_products(Columns& columns, std::size_t at, const std::vector<Linear>& a, const std::vector<Linear>& b,
                     bool wraps);
   /// Returns the full product of two numbers of equal length (Karatsuba and Ofman 1962), resolved.
   std::vector<Linear> karatsuba(const std::vector<Linear>& a, const std::vector<Linear>& b);
-  /// Adds factor * a by signed digits of the factor: each is a free multiple, a negative one by the complement.
+  /// Adds factor * a by signed digits of the factor: each signed digit is a multiple without a bootstrap, and a negative one
+  /// uses the complement.
   void put_multiple(Columns& columns, const Number& a, std::uint64_t factor) const;
 
   // Comparisons.
-  /// Returns `yes` if a >= b, else `no`, in units. `sign`: both are signed. `shared`: a - b is resolved too, and shares
-  /// bootstraps.
+  /// Returns `yes` if a >= b, else `no`, in units. `sign`: both numbers are signed. `shared`: the caller also resolves a -
+  /// b, which shares bootstraps with the comparison.
   Linear at_least(const std::vector<Linear>& a, const std::vector<Linear>& b, bool sign, int no, int yes,
                   bool shared = false);
   /// Returns `yes`, in units, if any value is not 0, else `no`.
@@ -115,7 +117,7 @@ class Digits final : public Family {
   unsigned flag_scale() const { return one_choice() ? 2 * base_ : base_; }
   bool one_choice() const { return 4 * base_ - 1 <= boxes_; }
   Value flag(const Value& condition);  // the value 0 or flag_scale()
-  /// Returns a if the flag is set, else b. The norm is that of b plus one, or 2.
+  /// Returns a if the flag is set, else b. The norm of the result is the norm of b plus one, or 2.
   Linear choose(const Value& flag, const Linear& a, const Linear& b);
   /// Moves complete digits, without a bootstrap.
   Number move(Shift direction, const Number& a, unsigned digits, const Linear& fill) const;
@@ -132,12 +134,12 @@ class Digits final : public Family {
 
   struct Multiples;
   Multiples multiples_of(const std::vector<Linear>& b);
-  /// Applies functions to a value that is 2 if multiple m is at most the remainder of `length` digits. `carry`: the carry
-  /// out of the subtraction of the multiple's low digits.
+  /// Applies functions to a value that is 2 if multiple m of the divisor is at most the remainder of `length` digits.
+  /// `carry`: the carry out of the subtraction of the multiple's low digits.
   std::vector<Linear> fits(const Multiples& multiples, std::size_t m, std::size_t length, const Linear& carry,
                            const std::vector<Function>& functions);
-  /// Subtracts the largest multiple that fits `rest`, and returns the quotient's digit. Computes all differences at the
-  /// same time.
+  /// Subtracts the largest multiple that fits `rest`, and returns the quotient's digit. Computes the differences for all
+  /// multiples at the same time.
   Linear subtract_largest(const Multiples& multiples, std::vector<Linear>& rest);
   /// Subtracts the doublings that fit `rest`, the largest first, and returns the quotient's digit.
   Linear subtract_in_turn(const Multiples& multiples, std::vector<Linear>& rest);

@@ -203,8 +203,8 @@ Number Digits::select(const Number& condition, const Number& a, const Number& b)
 
 Linear Digits::at_least(const std::vector<Linear>& a, const std::vector<Linear>& b, bool sign, int no, int yes,
                         bool shared) {
-  // The carry out of a + complement(b) + 1. Low digits with b = 0 or a = base - 1 always pass on the 1, so they are
-  // omitted.
+  // Computes the carry out of a + complement(b) + 1. Low digits with b = 0 or a = base - 1 always pass on the carry of 1, so
+  // they are omitted.
   std::size_t start = 0;
   while (start < a.size() && !(sign && start + 1 == a.size()) && (b[start] == units(0) || a[start] == units(base_ - 1))) {
     ++start;
@@ -259,8 +259,8 @@ Linear Digits::at_least(const std::vector<Linear>& a, const std::vector<Linear>&
     return lookahead(two, (count + 1) / 2);
   }
   if (goal_ == Goal::shallow || radix_ < 4 || count == 1) return lookahead(position, count);
-  // Carries in a chain of bootstraps. Each bootstrap combines the previous carry, one unreduced sum of two digits, and the
-  // states of two higher positions.
+  // Computes carries in a chain of bootstraps. Each bootstrap combines the previous carry, one unreduced sum of two digits,
+  // and the states of two higher positions.
   Linear carry = units(1);
   for (std::size_t i = 0; i < count;) {
     const bool raw = !(sign && i + 1 == count);
@@ -285,7 +285,7 @@ Number Digits::less(const Number& a, const Number& b) { return boolean(at_least(
 
 Linear Digits::any(std::vector<Value> values, int no, int yes) {
   while (true) {
-    // A sum of exactly `boxes_` reads as the negative of entry 0, which is not 0, so it counts as nonzero.
+    // A sum of exactly `boxes_` is looked up as the negative of table entry 0, which is not 0, so it counts as nonzero.
     std::vector<Value> next;
     std::stable_sort(values.begin(), values.end(), [](const Value& a, const Value& b) { return a.max > b.max; });
     while (!values.empty()) {
@@ -415,7 +415,8 @@ std::vector<Linear> Digits::table_of(const std::vector<Linear>& digits, const st
     }
     const std::vector<Linear> choices = table_of(lower, halves);
     const Value top = digit(digits.back());
-    // A sum of choices needs the next higher digit with weight base and norm 1. One bootstrap of the sum then suffices.
+    // A sum of choices must be added to the next higher digit, which needs weight base and norm 1. One bootstrap of the sum
+    // then suffices.
     const auto base = static_cast<int>(base_);
     const std::uint64_t spare = limit() - std::uint64_t{base_} * base_;
     const bool calm =

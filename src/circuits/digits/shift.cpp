@@ -1,4 +1,4 @@
-// Shifts and rotations. Whole digits move for free; each bit of an encrypted amount takes one selection per digit.
+// Shifts and rotations. Whole digits move without bootstraps; each bit of an encrypted amount takes one selection per digit.
 
 #include <algorithm>
 #include <bit>
@@ -90,8 +90,8 @@ Number Digits::shift(Shift direction, const Number& a, const Number& amount) {
     for (Linear& p : current.parts) p = choose(all, fill, p);
   }
   if (bits_ == 1 || stages == 0) return cleaned(current);
-  // The shift by one bit inside digits of two bits. A bootstrap reads the digit, the incoming bit of the neighbour, and
-  // the condition.
+  // Shifts by one bit inside digits of two bits. A bootstrap reads the digit, the incoming bit of the neighbour, and the
+  // condition.
   current = cleaned(current, limit() - 2);
   const auto base = static_cast<int>(base_);
   const Value bit = amount_bit(0);

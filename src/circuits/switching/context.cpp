@@ -46,8 +46,8 @@ void order(const device::Session& earlier, const device::Session& later, const V
 
 Digits::Digits(ring::Engine& engine) : q_(engine.ring().prime(0)), bits_(digit_bits(q_)) {
   // Digits are rounded down. So an offset is first added to x: half a unit of the last digit, which rounds, and half a base
-  // for each digit, which makes digits signed. The offset is the sum of q / (2 base^j) for j from 0 to kDigits. The rest of
-  // x then has mean 0.
+  // for each digit, which makes digits signed. The offset is the sum of q / (2 base^j) for j from 0 to kDigits. The
+  // remainder of x after the digits then has mean 0.
   half_ = u64{1} << (bits_ - 1);
   const math::u128 whole = math::u128{1} << (bits_ * kDigits);
   math::u128 sum = 0;
@@ -135,7 +135,7 @@ void Context::require_pair() const {
 
 void Context::make_places() {
   const std::size_t n = ckks_->spec().n, r = parts(), slots = ckks_->period();
-  // Slot k is in coefficient gap * reverse(k) = j + r i, which is position i of part j.
+  // Slot k is in coefficient gap * reverse(k) = j + r i, which is coefficient i of polynomial j of the split.
   const std::size_t gap = n / 2 / slots;
   used_parts_ = gap < r ? r / gap : 1, places_ = slots / used_parts_;
   const int part_bits = std::countr_zero(used_parts_), place_bits = std::countr_zero(places_);
@@ -245,8 +245,8 @@ lwe::Tensor Context::extract(const RnsTensor& x, std::size_t width) const {
     e.enqueue(device::Mul{e.prepared(), kFirst, a.reshape({items, parts, 1}).broadcast_to(shape).view(),
                           monomials_.slice(0, at, 1, count).broadcast_to(shape).view(), product.view()});
     const RnsTensor coefficients = ring::to_domain(product, Domain::coefficient);
-    // The constant coefficient of a S is a_0 S_0 - the sum of a_(d - i) S_i: so the LWE mask is -a(X^-1), for a phase b -
-    // mask S.
+    // The constant coefficient of a S is a_0 S_0 minus the sum of a_(d - i) S_i. The LWE mask is therefore -a(X^-1), for a
+    // phase b - mask S.
     const RnsTensor mask = ring::automorphism(coefficients.with_components(1, 1), 2 * wide_ - 1);
     store(coefficients.with_components(0, 1), mask, out.slice(2, at, 1, count));
     steps.add(static_cast<double>(count));

@@ -5,7 +5,7 @@
 // the wide key.
 //
 // The key switch to S(X^r) has no special primes, because the modulus at dimension d is limited to q. The digits of x are
-// kDigits signed digits of the fraction x / q in base 2^kDigitBits; the rest is rounded.
+// kDigits signed digits of the fraction x / q in base 2^kDigitBits; the remainder is rounded.
 #pragma once
 
 #include <map>
@@ -23,8 +23,8 @@ using math::Domain;
 using math::u64;
 using ring::RnsTensor;
 
-/// Number of digits of the switch to S. Their base is the smallest power of two for which the digits drop at most
-/// kDroppedBits bits of a residue modulo q.
+/// Number of digits of the key switch to S. The base of these digits is the smallest power of two for which they drop at
+/// most kDroppedBits bits of a residue modulo q.
 inline constexpr std::size_t kDigits = 3;
 inline constexpr int kDroppedBits = 8;
 /// Number of standard deviations of a Gaussian error in a bound.
@@ -37,14 +37,15 @@ inline constexpr std::size_t kErrors = 2;
 inline constexpr int kTurnBits = 59;
 /// log2 of the largest factor by which a circuit multiplies a phase; factors are 32-bit integers.
 inline constexpr unsigned kMostFactor = 30;
-/// Fraction of a unit by which a bound may exceed the range of the integers. Such values are rounded to the range's end.
+/// Fraction of a unit by which a bound on values may exceed the range of the integers. Values beyond the range are rounded
+/// to the range's end.
 inline constexpr double kSlack = 0.25;
 
 /// Returns the variance of an error of a key under S.
 inline double error_variance() { return kErrors * math::kSigma * math::kSigma; }
 
-/// Orders the work of two sessions, whose queues are separate: `later` may use the view's memory after all work that
-/// `earlier`, which allocated it or wrote it last, has enqueued.
+/// Orders the work of two sessions with separate queues: `later` may use the view's memory after all work that `earlier` has
+/// enqueued. `earlier` is the session that allocated this memory or wrote it last.
 void order(const device::Session& earlier, const device::Session& later, const View& view);
 
 /// Splits a polynomial modulo a prime q into digits, as signed residues.
@@ -71,7 +72,7 @@ class Digits {
 struct SignPlan {
   unsigned bootstraps = 0;
   std::int32_t ratio = 1;   // size of a window, divided by the previous window's
-  double window = 0;        // units in a turn of the last window's phase, the input
+  double window = 0;        // units in a turn of the input phase, which the last window reads
   double log2_failure = 0;  // for one value
 
   auto operator<=>(const SignPlan&) const = default;
@@ -123,8 +124,8 @@ class Context {
   /// Returns sign_circuit for the set, cached like the other circuits.
   std::shared_ptr<const tfhe::Circuit> comparing(const SignPlan& plan, Relation relation) const;
   /// Returns the plan with the fewest bootstraps that compares integers of `bits` bits and fails with a probability of at
-  /// most 2^-128; if there is none, one with 0 bootstraps. `error` and `turns` bound the error of a value, in units, and of
-  /// its phase, without the switch to the wide key.
+  /// most 2^-128. If there is no such plan, the result has 0 bootstraps. `error` bounds the error of a value in units,
+  /// `turns` the error of its phase; neither includes the switch to the wide key.
   SignPlan sign_plan(unsigned bits, double error, double turns = 0) const;
 
  private:
@@ -133,8 +134,8 @@ class Context {
   void require_pair() const;
   void make_places();
   void make_packing();
-  /// Returns whether a view of the device's memory may have another degree than its allocation. Otherwise the device has
-  /// several parts, and words of tensors that change their degree pass through the host.
+  /// Returns whether a view of the device's memory may have another degree than its allocation. If no view may, the device
+  /// has several parts, and words of tensors that change their degree pass through the host.
   bool one_memory() const { return narrow_->engine()->cuts_batches(); }
   static std::vector<u64> downloaded(const RnsTensor& x);
   /// Splits [items] polynomials of degree N into [items, r] polynomials of degree d; the parts of a polynomial are adjacent
@@ -187,19 +188,20 @@ struct KeysData {
 ///
 /// Digits of m bits are read from the lowest. In the phase for digit k, the digit has the unit 2^-(m + 1) turns, and one
 /// more bit is above it. A first bootstrap reads that bit. The second one reads the digit of the phase without that bit and
-/// without digit k - 1. Digits below k - 1 move the phase by less than 2^-m units, half of which is subtracted. At a tie
-/// both bootstraps may err by one step. The table's values are symmetric around 0, so that a phase beyond an end of the
-/// range gives the integer at that end.
+/// without digit k - 1. The digits below k - 1 move the phase by less than 2^-m units; half of this amount is subtracted. If
+/// a phase is halfway between two digits, both bootstraps may err by one step. The table's values are symmetric around 0, so
+/// that a phase beyond an end of the range gives the integer at that end.
 std::shared_ptr<const tfhe::Circuit> digits_circuit(const tfhe::Spec& spec, unsigned bits);
 
-/// Returns the circuit that tells whether an integer x, rounded, has a relation to 0: a boolean. The input is x units of
-/// 1 / window turns.
+/// Returns the circuit that computes a boolean: whether a rounded integer x has a relation (such as <) to 0. The input is x
+/// units of 1 / window turns.
 ///
 /// Half a unit is added or subtracted, so that |x| is at least half a unit. Window k has W_k units, `ratio` times as many as
-/// window k - 1; the last window contains all values. A bootstrap reads the sign s_k of x + A_(k - 1) s_(k - 1) modulo W_k.
-/// Only values near 0 need the right sign: s_k moves them away from 0 by A_k, which is ratio / (4 ratio + 4) of W_k. The
-/// phase for s_(k + 1) is then at least 1 / (4 ratio + 4) turns from 0: near 0 by A_k, and near W_k / 2, where s_k may be
-/// either sign, by W_k / 2 - A_k, less A_(k - 1) and the error of phase k.
+/// window k - 1; the last window contains all values. A bootstrap reads the sign s_k of x + A_(k - 1) s_(k - 1) modulo W_k,
+/// where s_(k - 1) is the previous sign. Only values near 0 need the right sign: s_k moves them away from 0 by A_k, which is
+/// ratio / (4 ratio + 4) of W_k. The phase for s_(k + 1) is then at least 1 / (4 ratio + 4) turns from 0. Near 0 the
+/// distance is A_k; near W_k / 2, where s_k may be either sign, it is W_k / 2 - A_k. A_(k - 1) and the error of phase k
+/// reduce both distances.
 std::shared_ptr<const tfhe::Circuit> sign_circuit(const tfhe::Spec& spec, const SignPlan& plan, Relation relation);
 
 }  // namespace heliograph::switching

@@ -34,7 +34,7 @@ void require_known(double low, double high) {
         "(within(x, 8)), or encrypt with one (bound=)");
 }
 
-/// Returns the lowest and the highest possible value of x. Throws PlaintextRangeError if these bounds are unknown.
+/// Returns the lowest and the highest value that x may have. Throws PlaintextRangeError if these bounds are unknown.
 std::pair<double, double> interval_of(const ckks::Ciphertext& x) {
   const ckks::RangePair all = x.data().ranges.merged();
   // Takes the narrower of the two bounds; a comparison with NaN is false.
@@ -73,7 +73,7 @@ double peak_of(const ckks::Ciphertext& x) {
 
 class ToTfhe {
  public:
-  /// With a `relation`, compares values with 0; without, reads their digits.
+  /// With a `relation`, compares values with 0; without a `relation`, reads the digits of values.
   ToTfhe(const ckks::Ciphertext& x, std::optional<Relation> relation, unsigned bits, double unit, const Keys& keys,
          const ckks::EvaluationKeys& ckks_keys, const tfhe::EvaluationKeys& tfhe_keys)
       : x_(x),
@@ -158,11 +158,11 @@ class ToTfhe {
                               "; give more bits or a larger unit, or declare a smaller bound (within)");
   }
 
-  /// Returns the bounds of the key switches, each matrix with about eight giant steps as in a bootstrap, and of the rounded
-  /// plaintexts. A plaintext of at most 2 `period` coefficients, rounded, has an error of variance period / 6 in a slot. A
-  /// stage of l layers has fewer than 2^(l + 1) diagonals, and each of its results is a sum of 2^l slots. So the error of a
-  /// coefficient has at most twice that variance, times the square of the largest value. The factor is in the first stage,
-  /// whose error is therefore one of phases.
+  /// Returns bounds on the errors of the key switches, each matrix with about eight giant steps as in a bootstrap, and of
+  /// the rounded plaintexts. A plaintext of at most 2 `period` coefficients, rounded, has an error of variance period / 6 in
+  /// a slot. A stage of l layers has fewer than 2^(l + 1) diagonals, and each of its results is a sum of 2^l slots. So the
+  /// error of a coefficient has at most twice the variance period / 6, times the square of the largest value. The factor is
+  /// applied in the first stage, so the error of that stage is an error of phases.
   MatrixErrors matrix_errors(const ckks::Ciphertext& low) const {
     const double rounding = kDeviations * std::sqrt(static_cast<double>(ckks_.period()) / 3) * peak_of(x_);
     MatrixErrors e{.switches = std::exp2(ckks_.key_switch_noise(1) + 2.5 - std::log2(pair_.q())),
@@ -204,7 +204,7 @@ class ToTfhe {
 
   SignPlan planned(const ckks::Ciphertext& low) const {
     const Errors e = errors(low, std::exp2(bits_ + 1.0));
-    // The plan counts the rest of the switch as a variance.
+    // The plan counts the errors of the other steps of the switch as a variance.
     const MatrixErrors matrices = matrix_errors(low);
     const SignPlan plan = pair_.sign_plan(bits_, e.value + matrices.rounding, matrices.turns());
     if (plan.bootstraps == 0) refuse_noise(e);

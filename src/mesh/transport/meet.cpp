@@ -231,8 +231,8 @@ std::vector<RankInfo> join(const Rendezvous& m, Json mine) {
         listener = tcp::listen(to_host.own_address(), "0");
         mine["port"] = listener.own_port();
         to_host.send_text(mine.dump(), m.arrival);
-        // Rank 0 may have started its time limit later than this rank. Rank 0's result arrives shortly after that limit at
-        // the latest.
+        // Rank 0 may have started its time limit later than this rank. Rank 0's result arrives at the latest shortly after
+        // rank 0's time limit.
         verdict = Json::parse(to_host.receive_text(m.arrival + m.limits.late_arrivals));
         break;
       } catch (const tcp::Closed&) {  // an earlier mesh at the same address was ending; try again

@@ -36,8 +36,8 @@ struct Rendezvous {
   std::chrono::milliseconds limit{600000};   // HELIOGRAPH_TIMEOUT: time limit of other waits for a rank that answers probes
   TimeLimits limits;
 };
-/// Returns the rendezvous; nullopt in a program of one process. With MPI, all ranks must call it. Throws ParameterError,
-/// DeviceError.
+/// Returns the rendezvous; nullopt in a program of one process. With MPI, all ranks must call this function. Throws
+/// ParameterError, DeviceError.
 std::optional<Rendezvous> rendezvous_from_environment();
 
 std::string own_host();

@@ -1,5 +1,5 @@
-// A separate module links MPI's library and is loaded at run time. So a build with MPI also works on machines without
-// MPI.
+// A separate module links MPI's library and is loaded at run time. So a build with MPI also works on machines where MPI is
+// not installed.
 #include <dlfcn.h>
 
 #include "heliograph/errors.h"

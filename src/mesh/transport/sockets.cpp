@@ -251,15 +251,15 @@ void SocketTransport::on_message(std::size_t rank, const Header& header, Bytes b
 
 void SocketTransport::send_notice(std::size_t rank, std::uint32_t kind) {
   Peer& peer = *peers_[rank];
-  // If the lock is taken, this rank sends a message, which itself proves that it is alive. Besides, a reader must not
-  // wait for a writer.
+  // If another thread holds the lock, this rank is sending a message, which itself proves that the rank is alive. The other
+  // rank must not wait: a thread that reads messages must not wait for a thread that writes messages.
   const std::unique_lock lock(peer.writing, std::try_to_lock);
   if (!lock || !peer.socket) return;
   const Header header{.kind = kind};
   const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&header, 1))};
   try {
     peer.socket.send(parts, kCloseLimit, [this] { return failed_.load(); });
-  } catch (const tcp::Closed&) {  // the reading thread reports it
+  } catch (const tcp::Closed&) {  // the thread that reads messages reports the failure
   } catch (const tcp::TimedOut&) {
     peer.socket.shut();
   }

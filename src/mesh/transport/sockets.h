@@ -18,8 +18,8 @@ namespace heliograph::mesh {
 
 /// A thread for each other rank receives its messages before they are requested, so that no sender waits for a receiver
 /// and no deadlock can arise. Early messages are queued without a limit. While this rank waits for another rank, it sends
-/// a probe every second. A rank that answers no probe for some seconds has failed. A rank that answers probes has failed
-/// only after the time limit.
+/// that rank a probe every second. A rank that answers no probe for some seconds has failed. A rank that answers probes has
+/// failed only after the time limit.
 class SocketTransport final : public Transport {
  public:
   SocketTransport(const Rendezvous& meeting, std::vector<RankInfo> joined);
@@ -87,7 +87,7 @@ class SocketTransport final : public Transport {
   }
   void send_by_link(std::size_t rank, Header header, Bytes bytes);
   void send_by_socket(std::size_t rank, Header header, std::span<const std::byte> bytes);
-  /// Returns whether the rank has not answered probes for too long. Otherwise sends another probe.
+  /// Returns whether the rank has not answered probes for too long. Otherwise sends another probe and returns false.
   bool presumed_dead(std::size_t rank);
   void send_notice(std::size_t rank, std::uint32_t kind);
   Message next(std::size_t rank, Box& box, u64 number, const std::size_t* expected);
@@ -97,8 +97,8 @@ class SocketTransport final : public Transport {
   /// Send a part of an exchange, and store a received part.
   void send_part(std::size_t rank, Header header, device::Device& device, device::Queue& queue, const Part& part);
   void take_part(std::size_t rank, const Message& message, device::Device& device, device::Queue& queue, const Part& part);
-  /// Records the first failure and reports it to all ranks, also if another rank reported it (`from_other_rank`). A rank
-  /// without that report would take this process's exit for the cause.
+  /// Records the first failure and reports it to all ranks, also if another rank reported it (`from_other_rank`). Without
+  /// that report, a rank would take this process's exit for the cause of the failure.
   void end(std::exception_ptr error, bool from_other_rank = false) noexcept;
   void announce_end() noexcept;
   static void announce_end_at_exit();

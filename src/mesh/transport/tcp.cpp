@@ -92,8 +92,8 @@ std::string name_of(int fd, bool peer, bool port) {
   return port ? number : text;
 }
 
-/// Returns whether the socket is connected to itself. TCP does this (self-connect through the ephemeral port) if no
-/// process listens at a local port.
+/// Returns whether the socket is connected to itself. TCP makes this connection (self-connect through the ephemeral port) if
+/// no process listens at a local port.
 bool is_self_connected(const Socket& s) {
   return name_of(s.fd(), false, true) == name_of(s.fd(), true, true) && s.own_address() == s.peer_address();
 }

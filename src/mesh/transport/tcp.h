@@ -18,7 +18,7 @@ namespace heliograph::mesh::tcp {
 
 using Clock = std::chrono::steady_clock;
 
-/// Thrown if the peer closed the connection, or if it was lost.
+/// Thrown if the peer closed the connection, or if the connection was lost.
 class Closed : public DeviceError {
  public:
   using DeviceError::DeviceError;

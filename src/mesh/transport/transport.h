@@ -30,7 +30,7 @@ class Transport {
   };
   /// Exchanges parts of one member with members of other ranks, in the order of its queue. The thread that enqueues to
   /// this queue calls it, once per exchange; for a staged transport possibly twice, first with sends, then with receives.
-  /// May block until the received parts have arrived. Never waits for the arrival of parts that it sends.
+  /// May block until the received parts have arrived. Never waits until parts that it sends have arrived.
   virtual void exchange(u64 number, std::size_t member, device::Device& device, device::Queue& queue,
                         std::span<const Part> sends, std::span<const Part> receives) = 0;
   virtual bool is_staged() const = 0;

@@ -30,9 +30,9 @@ class Drafts {
   /// Adds a base conversion. Returns the operands of its results, in the order of `to`.
   std::vector<Operand> convert(std::size_t chip, const std::vector<std::uint16_t>& from, const std::vector<Operand>& x,
                                const std::vector<std::uint16_t>& to);
-  /// Sends a limb to other chips. Returns its operand on each receiver.
+  /// Sends a limb to other chips. Returns the operand that holds the limb on each receiver.
   std::vector<Operand> send(std::size_t chip, const Operand& a, const std::vector<std::size_t>& receivers);
-  /// Returns the sum, on `chip`, of the parts of several chips.
+  /// Returns the sum, on the chip `chip`, of partial sums of several chips.
   Operand join(std::size_t chip, std::uint16_t prime, const std::vector<std::pair<std::size_t, Operand>>& parts);
 
   /// Throws ParameterError if a chip needs more registers than exist.

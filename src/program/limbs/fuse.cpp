@@ -49,7 +49,7 @@ class Fuser {
     return (a.kind == Kind::add_scalar || a.kind == Kind::take_scalar) && p_.values[a.to].coefficients;
   }
 
-  /// Merges the conversions of one group into the first of them, which gets all targets.
+  /// Merges the conversions of one group into the first conversion, which gets all targets.
   void join_conversions() {
     joined_.assign(p_.actions.size(), false);
     if (!fused_) return;

@@ -77,7 +77,7 @@ enum class Form : unsigned char {
   out_of_group,         // mod r3: {r1, r2[X]} | 4
   sends,                // dis @ 7:2 : r1
   receives,             // rcv @ 7:2 r1:
-  joins,                // joi @ 7:2 r1: r2 | 3; either register may be missing
+  joins,                // joins r2 of several chips to a sum in r1; either register may be missing
   nothing,              // nop
 };
 Form form_of(Op op);
@@ -169,8 +169,8 @@ struct File {
   std::string name, text;
 };
 
-/// Parses `instructions0`, `inputs0`, ... of each chip and `program_inputs`; ignores other files. Throws InstructionError,
-/// with file, line and word, for invalid text or a missing file.
+/// Parses the files `instructions0`, `inputs0` and so on of each chip, and `program_inputs`; ignores other files. Throws
+/// InstructionError, with file, line and word, for invalid text or a missing file.
 Text parse(const std::vector<File>& files);
 /// Prints the files. Output of the compiler is reproduced exactly; other files may differ in blanks.
 std::vector<File> print(const Text& text);
@@ -178,7 +178,7 @@ std::string print(const Stream& stream);
 std::string print(const Stream& stream, const Instruction& instruction);
 std::string print(const Listing& listing);
 
-/// Throws InstructionError "instructions0:17: r3: why".
+/// Throws InstructionError with a message such as "instructions0:17: r3: why".
 [[noreturn]] void refuse(const std::string& file, std::size_t line, std::string_view word, const std::string& why);
 
 }  // namespace heliograph::program::limbs

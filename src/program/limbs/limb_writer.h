@@ -17,10 +17,10 @@ namespace heliograph::program::limbs {
 using math::Conversion;
 using Primes = std::vector<std::uint16_t>;
 
-/// Bits of a place's address range. These artificial addresses are above all real memory.
+/// Size of a place's address range, as a number of bits. The artificial addresses of places are above all real memory.
 inline constexpr int kPlaceBits = 40;
 
-/// One limb of one polynomial. If several chips have parts of it, the limb is the sum of the parts.
+/// One limb of one polynomial. If several chips have partial sums of a limb, the limb is the sum of these parts.
 struct Limb {
   enum class Kind : unsigned char { zero, source, made };
   Kind kind = Kind::made;
@@ -75,12 +75,12 @@ class LimbWriter {
   u32 find(const View& v, std::size_t item, std::size_t component, std::size_t l, std::uint16_t prime, bool coefficients);
   void write(const View& v, std::size_t item, std::size_t component, std::size_t l, u32 x);
 
-  /// Returns the limb's operand on a chip; a source is loaded there.
+  /// Returns the operand for a limb on a chip; if the limb is a source, the chip loads it.
   Operand load(u32 x, std::size_t chip);
   std::map<std::size_t, Operand> parts(u32 x);
   /// Adds the parts of a limb on one chip.
   void gather(u32 x);
-  /// Makes the limb available on these chips; sends it to those that lack it.
+  /// Makes the limb available on these chips; sends it to the chips that lack it.
   void bring(u32 x, const std::set<std::size_t>& chips);
   Operand on(u32 x, std::size_t chip);
 
@@ -98,15 +98,15 @@ class LimbWriter {
 
   const Factors& factors(const Conversion& c);
 
-  /// Converts coefficients x. The result at each target is own x' + times [multiplier x]. x' is a limb of `own`, and may
-  /// be missing. `transformed`: x' and the result are in the NTT domain. `chip`: the chip that converts; by default the
-  /// chips of the targets.
+  /// Converts coefficients x. The result at each target is own x' + times [multiplier x]. x' is a limb of `own`, and may be
+  /// absent. `transformed`: x' and the result are in the NTT domain. `chip`: the chip that converts; by default the chips of
+  /// the targets.
   std::vector<u32> convert(const Conversion& c, std::vector<u32> x, const std::vector<u32>& own, const std::vector<u64>& by,
                            bool transformed, std::optional<std::size_t> chip = std::nullopt);
   /// For each chip, the targets of a conversion that it computes.
   using ChipTargets = std::map<std::size_t, std::vector<std::size_t>>;
-  /// Returns whether each chip converts its part of the limbs. Gathers the parts of limbs to divide, unless the switching
-  /// aggregates parts.
+  /// Returns whether each chip converts its part of the limbs. Gathers the partial sums of the limbs to divide, unless the
+  /// key switch aggregates partial results.
   bool keep_parts(const std::vector<u32>& sources, const std::vector<u32>& own);
   ChipTargets place_targets(const std::vector<std::size_t>& converted, const Primes& to, const std::vector<u32>& sources,
                             bool split, std::optional<std::size_t> chip);
@@ -118,7 +118,8 @@ class LimbWriter {
   std::optional<Operand> own_part(u32 x, std::size_t chip, bool split, bool first);
   Operand combined(std::size_t chip, std::uint16_t prime, const Factors& f, std::size_t j,
                    const std::optional<Operand>& rest, const std::optional<Operand>& own, u64 by, bool transformed);
-  /// Returns a chip's part of a limb. A zero is a limb minus itself, because the instruction set has no other zero.
+  /// Returns a chip's part of a limb. The zero is computed as a limb minus itself, because the instruction set has no zero
+  /// constant.
   Operand part(u32 x, std::size_t chip);
 
   const Program::Parts& parts_;

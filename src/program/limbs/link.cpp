@@ -149,8 +149,8 @@ class Linker {
     }
     return group;
   }
-  /// Returns a group of these values: their own group if it is the same, a new group of values without one, else a group
-  /// of copies.
+  /// Returns a group of these values: their own group if they are exactly one group, a new group if they have none, else a
+  /// group of copies.
   u32 gathered(const std::vector<u32>& members) {
     const u32 of = value(members[0]).group;
     if (of != kNone && made_.groups[of].members == members) return of;

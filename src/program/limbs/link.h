@@ -27,8 +27,8 @@ struct Result {
 
 /// A key of hybrid key switching, modulo the primes 0 ... level - 1 and `extension` special primes.
 struct Key {
-  /// Kinds of key switches. `to_ephemeral` switches from the secret to an ephemeral secret. All others switch to the
-  /// secret: from its square, an automorphism of it, the secret itself or the ephemeral secret. The types with `raise`
+  /// Kinds of key switches. `to_ephemeral` switches from the secret to an ephemeral secret. All other key switches are to
+  /// the secret: from its square, an automorphism of it, the secret itself or the ephemeral secret. The types with `raise`
   /// also multiply by the last prime of their level, by which a rescaling divides. `own` is a key of Heliograph's own
   /// bootstrapping. A key `own` has a number instead of steps, and its digits are numbered pairs, from [0].
   enum Type : u32 { relinearization, rotation, conjugation, raise, to_ephemeral, raise_from_ephemeral, own };
@@ -36,7 +36,7 @@ struct Key {
   u32 level = 0, extension = 0;
   std::int32_t turn = 0;                           // steps of a rotation, or number of an `own` key
   std::vector<std::vector<std::uint16_t>> digits;  // limbs of each digit, ascending
-  /// "K:1:5:3:2:[0,2,4][1,3]", which identifies the encrypted value and the primes.
+  /// "K:1:5:3:2:[0,2,4][1,3]", which identifies the value that the key encrypts, and the key's primes.
   std::string name() const;
   static std::optional<Key> named(std::string_view name);
 };
@@ -135,10 +135,10 @@ struct Linked {
   std::size_t chain = 0, special = 0;  // numbers of chain primes and special primes that the program needs
 };
 
-/// Links a text. Chip c runs on device c modulo `devices`. `fused`: see fuse() (tasks.h). `most`: largest number of limbs
-/// of intermediate values on each device; empty: no limit. Throws InstructionError for invalid programs: a register that
-/// was not written or was marked as last read, a wrong domain or prime, exchanges on which the chips disagree. Throws
-/// OutOfMemoryError if a step needs more than `most` limbs.
+/// Links a text. The instructions of chip c run on device c modulo `devices`. `fused`: see fuse() (tasks.h). `most`: largest
+/// number of limbs of intermediate values on each device; empty: no limit. Throws InstructionError for invalid programs: a
+/// register that was not written or was marked as last read, a wrong domain or prime, exchanges on which the chips disagree.
+/// Throws OutOfMemoryError if a step needs more than `most` limbs.
 Linked link(const Text& text, std::size_t devices = 1, bool fused = true, const std::vector<u32>& most = {});
 
 }  // namespace heliograph::program::limbs

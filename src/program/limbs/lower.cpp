@@ -53,7 +53,8 @@ class Lowerer : LimbWriter {
   void lower(const Call& call) {
     std::visit([&](const auto& c) { take(c); }, call);
   }
-  /// Lowers a call as the calls of its expansion. Kernels without an expansion have their own overload below.
+  /// Lowers a call: lowers each call of its expansion. Kernels without an expansion have their own overload of this function
+  /// below.
   template <class C>
   void take(const C& c) {
     const std::vector<Call> calls = device::expand(c);

@@ -16,7 +16,7 @@ struct Lowering {
   enum class Switching : unsigned char {
     broadcast,  // each chip raises all digits to its own limbs, so the input's limbs are sent to all chips
     sum,        // one chip raises each digit to all limbs; products are summed, then divided
-    aggregate,  // like sum, but each chip divides its own products, and the quotients are summed
+    aggregate,  // like the method `sum`, but each chip divides its own products, and the quotients are summed
   };
   std::size_t chips = 1;
   Switching switching = Switching::broadcast;

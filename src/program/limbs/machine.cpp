@@ -70,7 +70,7 @@ Machine::Machine(std::shared_ptr<const Linked> program, const Session& home, std
   for (u32 d = 0; d < devices_.size(); ++d) {
     if (p.slots[d] > 0) slots_[d] = allocated(d, p.slots[d], 1, items_);
   }
-  // Devices other than home have copies of the sources, limb by limb.
+  // Devices other than `home` have copies of the sources, limb by limb.
   std::vector<std::array<std::size_t, 2>> counts(devices_.size());
   for (const Value& v : p.values) {
     if (v.kind != Value::Kind::source) continue;
@@ -321,7 +321,7 @@ class Machine::Sums {
  public:
   explicit Sums(const Machine& machine) : m_(machine), call_{.ring = machine.ring_.ring} {}
 
-  /// Adds a task. Returns false without changes if the call would have too many operands.
+  /// Adds a task. Returns false without changes if the call would have too many operands with the added task.
   bool add(const Task& t) {
     const std::size_t from = call_.from.size(), to = call_.to.size(), turns = call_.turns.size(), terms = list_.terms.size();
     const Linked& p = *m_.program_;

@@ -54,8 +54,8 @@ class Machine {
   void run(const std::vector<View>& given, const std::vector<View>& results);
   /// Bytes on devices.
   std::size_t bytes() const;
-  /// Memory for swapped values: bytes on the host, and bytes that a run moves to the host and back. Known after the first
-  /// run.
+  /// Memory for swapped values: bytes on the host, and bytes that a run moves to the host and back. The numbers are known
+  /// after the first run.
   struct Spilled {
     std::size_t bytes = 0, out = 0, in = 0;
   };

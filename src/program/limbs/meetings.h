@@ -9,7 +9,8 @@
 
 namespace heliograph::program::limbs {
 
-/// An exchange. Either one chip sends and the others receive, or all chips contribute to a sum or receive it.
+/// An exchange of limbs between chips. Either one chip sends and the others receive, or all chips contribute to a sum or
+/// receive it.
 struct Meeting {
   Op op = Op::nop_;
   u32 size = 0, came = 0, senders = 0;

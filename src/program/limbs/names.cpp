@@ -76,7 +76,7 @@ Names::Names(const Text& text, Linked& made) : made_(made) {
   const Listing& all = text.program;
   for (const Section& s : all.sections) {
     for (const Entry& e : s.entries) {
-      // The number of special primes is that of the key with the most special primes.
+      // The program needs as many special primes as the key with the most special primes.
       Key k;
       std::string_view rest = e.symbol;
       if (e.term.kind == 'k' && read_family(rest, k)) made_.special = std::max<std::size_t>(made_.special, k.extension);
@@ -221,7 +221,7 @@ Declared Names::declared(const std::string& file, const std::string& title, cons
 }
 
 void Names::key(const std::string& file, const Entry& e, Declared& d, bool of_program) {
-  // K:type:level:extension:turn:c0:[digit]
+  // form of a key's name: K:type:level:extension:turn:c0:[digit]
   Key k;
   std::string_view rest = e.symbol;
   const bool family_read = read_family(rest, k);

@@ -50,8 +50,8 @@ class Names {
 
   void note(const Listing& listing, const Section& s, const Entry& e);
 
-  // The compiler names a polynomial once. If an input's component is also a result's, as in x + p, the inputs list it by the
-  // result's name, and no chip stores it.
+  // The compiler names each polynomial only once. If an input's component is also a result's, as in x + p, the inputs list
+  // it by the result's name, and no chip stores it.
 
   /// Returns whether a symbol is a component of a result that no chip stores.
   bool names_result(const std::string& symbol) const;

@@ -42,7 +42,7 @@ class Line {
   void end() {
     if (!ended()) fail("the end of the instruction is expected");
   }
-  /// Reads the next character if it is `c`. Returns whether it is.
+  /// Reads the next character if it is `c`. Returns whether the character was `c`.
   bool next_is(char c) {
     skip();
     if (at_ >= text_.size() || text_[at_] != c) return false;

@@ -173,7 +173,7 @@ class Placer {
     for (u32 k = 1; k <= p_.tasks.size(); ++k) {
       if (k == p_.tasks.size() || p_.tasks[k].step != p_.tasks[k - 1].step) ends.push_back(k);
     }
-    // Steps without tasks are removed.
+    // Removes steps without tasks.
     u32 step = 0, first = 0;
     for (const u32 end : ends) {
       for (; first < end; ++first) p_.tasks[first].step = step;
@@ -279,8 +279,8 @@ class Placer {
     return true;
   }
 
-  // Limited memory: the value with the latest next use moves to the host once. A step that reads it reloads it as a new
-  // value.
+  // Limited memory: the value with the latest next use moves to the host once. A step that reads such a value reloads it as
+  // a new value.
 
   u32 now(u32 v) const { return v < now_.size() ? now_[v] : v; }
   bool on_host(u32 v) const { return p_.values[now(v)].device == host_; }

@@ -83,8 +83,8 @@ class Inference {
     Terms terms;
     for (const auto& [item, count] : all) {
       if (std::abs(count) < kLeastTimes) continue;
-      // Texts that the compiler writes stay below these limits. If a text from elsewhere exceeds them, the item gets
-      // the scale of its level.
+      // The compiler's own texts stay below these limits. If another text exceeds them, the item gets the scale of its
+      // level.
       if (terms.size() == kMostUnknowns || std::abs(count) > kMostTimes) {
         if (!solved_[item]) solved_[item] = Form{own(item), 0}, ++version_;
         known += count * resolved(*solved_[item]).known;
@@ -252,7 +252,7 @@ class Follower {
  private:
   bool near(double a, double b) const { return a == b || std::abs(a - b) <= rules_.tolerance * std::abs(a); }
 
-  /// Returns the location of the instruction that made a value, as "instructions0:5: ".
+  /// Returns the location of the instruction that made a value, for example "instructions0:5: ".
   std::string maker_of(u32 v) const {
     for (const Action& a : program_.actions) {
       const bool group = a.kind == Kind::convert;

@@ -21,11 +21,11 @@ struct ScaleRules {
   double least = 1;                                // least scale after a division: the size of the division's rounding error
 };
 
-/// Computes scales. In `items`, 0 marks plaintexts and scalars whose scale is inferred. Sums are equations: their terms
-/// have one scale. If scales remain unknown, quotients of divisions get their level's scale; an item without a quotient gets
-/// the scale of its own level. The scale of a result must be between 1 and half its modulus. Throws ScaleError, which names
-/// the line, for terms whose scales differ by more than the tolerance. Throws it also for a division that leaves a scale
-/// below `least`, and for an inferred scale below 1.
+/// Computes scales. In `items`, 0 marks plaintexts and scalars whose scale is inferred. Sums give equations, because all
+/// terms of a sum must have one scale. If scales remain unknown, quotients of divisions get their level's scale; an item
+/// without a quotient gets the scale of its own level. The scale of a result must be between 1 and half its modulus. Throws
+/// ScaleError, which names the line, for terms whose scales differ by more than the tolerance. Also throws ScaleError for a
+/// division that leaves a scale below `least`, and for an inferred scale below 1.
 Scales follow(const Linked& program, const ScaleRules& rules, std::vector<double> items);
 
 /// Returns the location of the first instruction that uses an item, as "instructions0:5"; empty if there is none.

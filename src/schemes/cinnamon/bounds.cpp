@@ -21,9 +21,9 @@ using math::i64;
 using math::u64;
 using Step = Meaning::Step;
 
-/// A polynomial whose limbs are values of the program, as a formal expression in the program's inputs. Two expressions
-/// share a node if they have equal values at random points. The points lie in two fields, so this test errs with
-/// probability about 2^-120.
+/// A polynomial whose limbs are values of the program, as a formal expression in the program's inputs. Two expressions share
+/// a node if they have equal values at random points. The points lie in two independent computations over a field, so this
+/// test errs with probability about 2^-120.
 struct Node {
   enum class Kind : unsigned char {
     component,      // a: item, b: component
@@ -37,7 +37,7 @@ struct Node {
     raised,         // a modulo the primes `extra`, centred, lifted to other primes
     divided,        // a divided by the primes `extra`, rounded
     switched,       // digit of c, raised, times component b of key a
-    switched_down,  // as switched, divided by the special primes, rounded
+    switched_down,  // like `switched`, then divided by the special primes and rounded
     other,
   };
   Kind kind = Kind::other;
@@ -68,7 +68,7 @@ Value operator*(const Value& a, const Value& b) {
   return Value::each(a, b, [](u64 x, u64 y) { return math::mul_mod(x, y, Value::kPrime); });
 }
 
-/// Nodes with multiplicities.
+/// Nodes of a sum, with the number of times that each occurs.
 using Terms = std::map<u32, i64>;
 /// Phase c_0 + c_1 s + c_2 s^2 + ...: the terms of each factor. Factors are 1, s, s^2, and kTurned plus a Galois element
 /// for an automorphism of s.
@@ -143,7 +143,8 @@ class Expressions {
     const limbs::Key& k = program_.keys[key.a];
     if (k.type == limbs::Key::own || x.kind == Node::Kind::key) return unknown();
     const u64 digit = limbs::bits(k.digits[key.b / 2]);
-    // Modulo the primes of the digit the operand is the input's own limb; modulo other primes it is the raised digit.
+    // Modulo the primes of the digit, the operand is the input's own limb; modulo other primes, it is a limb of the raised
+    // digit.
     u32 of = kNone;
     if (x.kind == Node::Kind::raised && (x.extra & ~digit) == 0 && !(x.extra & limbs::bit(prime))) {
       of = x.a;
@@ -356,7 +357,8 @@ class Reader {
         std::vector<double> bits;
         for (const auto& [j, count] : s.halves[0]) {
           const u64 digit = x_.digit(key, 2 * j, of), keys_own = limbs::bits(k.digits[j]);
-          // In each needed prime exactly one digit has the input's limb, and no other digit encrypts a value there.
+          // For each needed prime, exactly one digit has the input's limb, and no other digit has a message in its key
+          // modulo that prime.
           if (count != times || digit == 0 || (covered & keys_own & needed)) return false;
           if (keys_own & needed & ~digit) return false;
           covered |= keys_own;
@@ -425,7 +427,7 @@ class Reader {
     return alone ? sum.parts[0].first : step(std::move(sum));
   }
 
-  /// Moves the terms of one operation from the phase to `sum`. Returns false if they cannot be interpreted.
+  /// Moves the terms of one operation from the phase to `sum`. Returns false if these terms cannot be interpreted.
   bool take(Phase& phase, u32 n, u64 needed, int depth, Step& sum) {
     const Node x = node(n);
     Found part;

@@ -27,10 +27,10 @@ struct Taken {
 /// A program's results as operations on ciphertexts: sums, products, rescalings. Key switches only add noise to sums.
 class Meaning {
  public:
-  /// Interprets the program's limbs. A result has no meaning if it raises a modulus, or if one of its key switches omits
-  /// digits or includes a rescaling.
+  /// Interprets the program's limbs. A result has no meaning, that is no interpretation as ciphertext operations, if it
+  /// raises a modulus, or if one of its key switches omits digits or includes a rescaling.
   static Meaning of(const program::limbs::Linked& program, const Scheme& scheme);
-  /// Returns the bound of each result; nullopt for a result without a meaning.
+  /// Returns the bound of each result; nullopt for a result without an interpretation.
   std::vector<std::optional<Bound>> bounds(const ckks::Context& c, const Taken& taken) const;
 
   struct Step {

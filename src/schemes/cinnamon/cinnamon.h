@@ -29,8 +29,8 @@ struct Words {
   std::shared_ptr<const Program::State> exact;
 };
 
-/// Returns the key `key` among the set's usual keys: relinearization, rotations, bootstrapping. Null if the set has no
-/// such key with the layout of `key`.
+/// Returns the key `key` among the set's usual keys: relinearization, rotations, bootstrapping. Null if the set has no such
+/// key with the layout of `key`.
 const rlwe::SwitchKey* own_key(const Scheme& scheme, const rlwe::EvaluationKeys& keys, const program::limbs::Key& key);
 /// Writes the calls of a recorded program as instructions; `takes` and `gives` have the metadata of its inputs and
 /// results. Throws ParameterError.

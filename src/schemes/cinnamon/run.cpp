@@ -191,8 +191,8 @@ std::shared_ptr<const limbs::Linked> Runner::State::fitting(std::size_t batch) {
   std::vector<limbs::u32> most;
   bool fits = true;
   for (std::size_t d = 0; d < linked->devices; ++d) {
-    // A device in host memory has no limit, because swapping to the host would gain nothing. A tenth of the memory is
-    // left for scratch.
+    // A device in host memory has no limit, because swapping values to the host would gain nothing. The limit leaves a tenth
+    // of the memory for scratch.
     const bool bounded = how.memory > 0 || !devices[d]->device().in_host_memory();
     const std::size_t room = how.memory > 0 ? how.memory : devices[d]->free_memory() / 10 * 9;
     most.push_back(bounded ? static_cast<limbs::u32>(std::min<std::size_t>(room / each, limbs::kNone)) : limbs::kNone);

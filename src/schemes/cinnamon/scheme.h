@@ -25,7 +25,7 @@ class Scheme {
   /// Returns the lowest level with at least `limbs` primes.
   std::size_t level_of(std::size_t limbs) const;
   ring::Engine& engine() const { return *rlwe().engine(); }
-  /// Returns the same set in the key holder. Call it only there.
+  /// Returns the same set in the key holder. Call this function only in the key holder.
   const std::shared_ptr<rlwe::Context>& key_holder() const;
   /// Galois elements: rotations are powers of `generator`; `other` is CKKS's conjugation or BGV's exchange of rows.
   math::u64 generator() const;
@@ -56,15 +56,15 @@ struct Given {
 Given given(const Scheme& scheme, const rlwe::KeyId& key, const program::limbs::Item& item, const AnyCiphertext& x,
             const AnyCiphertext* recorded);
 
-/// Whether the inputs satisfy the bounds with which the program was recorded: the assumed bounds, the trusted bounds.
+/// Whether the inputs satisfy the bounds with which the program was recorded: assumed bounds and trusted bounds.
 struct Standing {
   bool assumed = false, vouched = false;
 };
 /// Returns whether the bounds of a CKKS input satisfy those recorded for `item`.
 Standing within(const AnyCiphertext& x, const AnyCiphertext& recorded, std::size_t item);
 
-/// Makes a result of a written program from the recorded metadata of `item`. Copies the noise and ranges that `standing`
-/// permits. `complex`: whether an operand has complex values.
+/// Makes a result of a written program from the recorded metadata of `item`. Copies the noise and ranges for which
+/// `standing` says that the recorded bounds hold. `complex`: whether an operand has complex values.
 AnyCiphertext result(const AnyCiphertext& recorded, std::size_t item, const rlwe::KeyId& key, ring::RnsTensor tensor,
                      bool complex, Standing standing);
 

@@ -17,8 +17,9 @@ using math::u64;
 
 const std::vector<exact::NamedSet>& named_sets() {
   // The "-2020" sets are those of Al Badawi and others, IEEE TPDS 2020, section 5, with special primes of this project.
-  // hcnn5 is the result of parameters_for for the shipped networks at 128 bits. hcnn11 is its result for the paper's
-  // CIFAR-10 network with 8-bit weights of root mean square 30, plus five bits of margin. Tests repeat both searches.
+  // hcnn5 is the result of parameters_for for the shipped networks at 128 bits. hcnn11 is the result of parameters_for for
+  // the CIFAR-10 network of that paper with 8-bit weights of root mean square 30, plus five bits of margin. Tests repeat
+  // both searches.
   static const std::vector<u64> ten = {2424833, 2654209, 2752513, 3604481, 3735553,
                                        4423681, 4620289, 4816897, 4882433, 5308417};
   static const std::vector<exact::NamedSet> sets = {

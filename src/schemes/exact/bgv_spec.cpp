@@ -48,8 +48,8 @@ double missing(const Spec& s, const Request& r) {
     const double key_switch = noise.key_switch(exact::key_switch_noise(s, level, deviations));
     v = rlwe::log2_sum(rlwe::log2_sum(v, key_switch), key_switch);
     const double excess = v + 1 + rlwe::kRoundingSlack - log_modulus[level];
-    // Estimate of the missing bits: each bit of Q lowers the excess by at most two bits, and each remaining level needs
-    // at least the floor.
+    // Estimate of the missing bits: each added bit of Q lowers the deficit by at most two bits, and each remaining level
+    // needs at least the floor of the noise.
     if (excess > 0) return excess / 2 + (r.depth - 1 - depth) * noise.floor(1);
   }
   return v + 1 + rlwe::kRoundingSlack - log_modulus[level];

@@ -9,7 +9,7 @@
 
 namespace heliograph::exact {
 
-/// A bound on magnitudes: an integer below 2^4096, or unknown. A result is unknown if an operand is.
+/// A bound on magnitudes: an integer below 2^4096, or unknown. A result is unknown if one of its operands is unknown.
 class Magnitude {
  public:
   Magnitude() = default;            // the bound 0
@@ -17,7 +17,7 @@ class Magnitude {
     if (value) words_ = {value};
   }
   static Magnitude none();
-  /// Parses lower-case hexadecimal digits without leading zeros; nullopt for any other text.
+  /// Parses lower-case hexadecimal digits without leading zeros; returns nullopt for any other text.
   static std::optional<Magnitude> from(const std::string& hex);
   /// `words`: lowest first.
   static Magnitude of_words(std::vector<std::uint64_t> words);

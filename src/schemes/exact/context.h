@@ -101,8 +101,8 @@ struct PlaintextData {
   Magnitude largest, row;                  // largest magnitude of a value; largest sum of the magnitudes in a ciphertext
 };
 
-// Files: files.cpp. growth_from checks a bound that to_json wrote (DamagedFileError).
-/// Writes a bound to a header; growth_from reads and checks it (DamagedFileError).
+// Files: files.cpp. growth_from throws DamagedFileError if the bound is not one that to_json wrote. Writes a bound to a
+/// header; growth_from reads and checks the bound.
 io::Json to_json(const Growth& bound);
 Growth growth_from(const io::Json& json);
 io::Container describe(const CiphertextData& x, ring::Words words);

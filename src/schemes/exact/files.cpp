@@ -8,7 +8,7 @@ namespace heliograph::exact {
 namespace {
 
 // Ciphertexts. Everything except arrays is in the header. The noise of a fresh encryption follows from the model; any other
-// noise estimate is stored. A reader assumes the estimate without trust.
+// noise estimate is stored. A reader of the file uses this estimate, but does not trust it.
 
 std::vector<u64> factors_of(const io::Container& k, const Context& c, bool fresh) {
   if (!c.family().has_factors) return std::vector<u64>(c.parts(), 1);

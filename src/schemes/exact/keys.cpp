@@ -210,9 +210,10 @@ double estimated_budget(const CiphertextData& x, std::size_t part) {
   return x.context->rules().noise_limit(x.first_part + part, x.level()) - x.noise[part];
 }
 
-/// Returns the bits that the measured noise of one part must leave in every coefficient. The required bits are those of the
-/// estimate: noise from correct operations exceeds its estimate with negligible probability. One bit if the estimate is
-/// unknown or ignored. Noise that wrapped a few values often leaves all coefficients away from the limit (docs/adr/0014).
+/// Returns the bits that the measured noise of one part must leave in every coefficient. The required bits are the bits that
+/// the estimate leaves, because noise from correct operations exceeds its estimate with negligible probability. One bit is
+/// required if the estimate is unknown or ignored. Noise that wrapped a few values often leaves all coefficients away from
+/// the limit (docs/adr/0014).
 double required_budget(const CiphertextData& x, std::size_t part) {
   constexpr double unknown = 1, least = 0.03, finest = 40;
   const double budget = estimated_budget(x, part);
@@ -250,8 +251,8 @@ void require_decryptable(const RnsTensor& phase, const std::vector<u64>& moduli,
 
 namespace {
 
-/// Values below t/2 times 2 to this power are accepted: a wrapped value, which may be any residue, is that small with
-/// this probability.
+/// Values below t/2 * 2^kEmptyLog2 are accepted: a wrapped value, which may be any residue, is that small with probability
+/// 2^kEmptyLog2.
 constexpr double kEmptyLog2 = -14;
 
 /// Formats a magnitude with digits in groups of three, or as a power of two.

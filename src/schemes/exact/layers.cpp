@@ -1,4 +1,4 @@
-// A convolution, its squares and their pooling, in stretches of output channels.
+// A convolution, the squares of its results and their pooling, computed in stretches of output channels.
 #include <algorithm>
 
 #include "base/progress.h"
@@ -20,7 +20,7 @@ Stretch stretch_of(const std::vector<std::int64_t>& weights, const Convolution& 
   const std::size_t each = s.inputs_per_group * s.height * s.width, unit = s.outputs / s.groups;
   Stretch r{.shape = s, .inputs = s.groups * s.inputs_per_group};
   r.shape.outputs = count;
-  if (s.groups > 1) {  // a stretch has complete groups
+  if (s.groups > 1) {  // a stretch has complete groups of channels
     r.shape.groups = count / unit;
     r.first_input = first / unit * s.inputs_per_group, r.inputs = r.shape.groups * s.inputs_per_group;
   }

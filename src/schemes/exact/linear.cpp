@@ -40,8 +40,8 @@ Magnitude largest_row_sum(const GatheredProduct& p) {
   return largest;
 }
 
-/// Returns the largest magnitude of biases. A bias is an integer, or its residues modulo each plaintext modulus; these
-/// stand for the integer of smallest magnitude.
+/// Returns the largest magnitude of biases. A bias is an integer, or its residues modulo each plaintext modulus; such
+/// residues stand for the integer of smallest magnitude.
 Magnitude largest_bias(const Context& c, const std::vector<std::int64_t>& bias, std::size_t rows) {
   Magnitude largest;
   if (bias.size() <= rows) {

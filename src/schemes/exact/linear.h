@@ -7,7 +7,7 @@ namespace heliograph::exact {
 
 using device::GatheredProduct;
 
-/// Returns the product that convolves one image (channels, H, W). Throws ShapeError if the weights do not fit it,
+/// Returns the product that convolves one image (channels, H, W). Throws ShapeError if the weights do not fit the image, and
 /// OutOfMemoryError.
 GatheredProduct convolution_product(Context& c, const Shape& image, const std::vector<std::int64_t>& weights,
                                     const Convolution& s);

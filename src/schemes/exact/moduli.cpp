@@ -44,7 +44,7 @@ Ciphertext join_moduli(const std::vector<Ciphertext>& parts) {
   }
   CiphertextData r = derived(lead);
   r.noise.clear(), r.factors.clear(), r.tails.clear();
-  r.fresh = true, r.bounds = lead.bounds;  // all parts hold the same integers, so lead's bounds apply
+  r.fresh = true, r.bounds = lead.bounds;  // all parts hold the same integers, so the bounds of the first part apply to all
   for (const Ciphertext& p : parts) r.width = std::max(r.width, p.slots());
   for (const Ciphertext& p : parts) {
     const Ciphertext low = switch_level(p, level);

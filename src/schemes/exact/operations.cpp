@@ -108,7 +108,7 @@ CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
 
 u64 modulus_of(const CiphertextData& x, std::size_t part) { return x.context->plain(x.first_part + part).t; }
 
-/// Combines two tensors. `over`: writes into x's memory, if x is the tensor to which the other is added.
+/// Combines two tensors. `over`: writes into x's memory, if x is the tensor to which the other tensor is added.
 template <class Op, class TailOp>
 Ciphertext combine(const Ciphertext& x, const Ciphertext& y, bool over, Op op, TailOp tail_op) {
   auto [a, b] = aligned(x, y);

@@ -126,7 +126,7 @@ Bytes rounded(const Ciphertext& products, const RowsPlan& plan) {
                       "the tensor must be a result of ClearRows::times for this plan");
   const RnsTensor words = ring::to_domain(x.front(), Domain::coefficient).contiguous();
   c.engine().require_host_memory(words.bytes(), "the products");
-  // Left uninitialised, so that the copying threads are the first to write its pages.
+  // The memory is left uninitialised, so that the copying threads are the first to write its pages.
   const auto bytes = std::make_unique_for_overwrite<std::byte[]>(words.bytes());
   c.engine().download(words.view(), {bytes.get(), words.bytes()});
   const std::vector<Turn> turns = turns_of(c.rlwe().moduli(words.primes()));

@@ -10,12 +10,12 @@ namespace heliograph::exact {
 namespace {
 
 /// Let V be the total sub-Gaussian variance of a sum of many independent terms. A coefficient that is such a sum exceeds
-/// kDeviations sqrt(V) with probability below 2 e^(-kDeviations^2 / 2) = 2^-86. One of a million coefficients does so
-/// with probability below 2^-64. rlwe::NoiseModel uses 2^-128; this limit remains, because score files and services of
+/// kDeviations sqrt(V) with probability below 2 e^(-kDeviations^2 / 2) = 2^-86. One of a million coefficients exceeds this
+/// bound with probability below 2^-64. rlwe::NoiseModel uses 2^-128; this limit remains, because score files and services of
 /// earlier versions depend on the plan.
 constexpr double kDeviations = 11;
-/// Largest number of spread coefficients per ciphertext. A larger number takes more key switches; a smaller number takes
-/// more ciphertexts, hence more bytes.
+/// Largest number of spread coefficients per ciphertext (coefficients that are expanded to one ciphertext each). A larger
+/// number takes more key switches; a smaller number takes more ciphertexts, hence more bytes.
 constexpr std::size_t kMostSpread = 128;
 constexpr std::size_t kMostColumns = 8192;
 constexpr int kMostBits = 48;
@@ -28,7 +28,7 @@ double log_deviation(double canonical, std::size_t n) {
 }
 
 /// Chooses the smallest number of bits for which the noise of rounding plus the noise of the products is within the limit.
-/// Returns false if there is none.
+/// Returns false if no number of bits is enough.
 bool choose_bits(Context& c, RowsPlan& plan, double products) {
   const double limit = c.rules().noise_limit(0, plan.level), whole = c.rules().log_modulus(plan.level);
   const int most = std::min<int>(kMostBits, static_cast<int>(whole));

@@ -12,7 +12,7 @@ io::Json to_json(const Spec& s) {
   io::Json json = schemes::ring_json(s, s.scheme);
   json["auxiliary"] = io::Json::array_of(s.auxiliary);
   json["plain_moduli"] = io::Json::array_of(s.plain_moduli);
-  if (s.exact) json["exact"] = true;  // absent in sets of residues, whose text stays that of earlier releases
+  if (s.exact) json["exact"] = true;  // absent in sets of residues, whose text is unchanged since earlier releases
   return json;
 }
 

@@ -245,8 +245,8 @@ void read(const TableData& d, const Asked& a, Back& back, std::span<std::uint16_
 }  // namespace
 
 Answers Table::answer(std::span<const std::uint32_t> words, std::span<const std::uint64_t> keys) const {
-  // Number of questions per product, and products in progress. During one product, the next product's words are uploaded
-  // and the previous product's results are read.
+  // Number of questions per product, and products in progress. During one product, the next product's words are uploaded and
+  // the previous product's results are downloaded.
   constexpr std::size_t kTogether = 64, kProducts = 3;
   TableData& d = *data_;
   const std::size_t questions = keys.size() / kKeyWords, columns = d.size.columns;
@@ -258,7 +258,7 @@ Answers Table::answer(std::span<const std::uint32_t> words, std::span<const std:
   Answers answers;
   if (questions == 0) return answers;
   std::shared_lock lock(d.mutex);
-  while (!d.stale.empty()) {  // an interrupted update left packs without their results
+  while (!d.stale.empty()) {  // an update was interrupted before packing: these packs lack their results
     lock.unlock();
     if (const std::unique_lock alone(d.mutex); !d.stale.empty()) d.repack();
     lock.lock();

@@ -36,7 +36,7 @@ struct TableData {
   /// Source indices of the automorphisms' values: for each turn, then for the first steps of both paths. [turn][N].
   std::vector<u32> tables;
   std::vector<device::PermutationHandle> turns;
-  std::vector<std::uint8_t> answer_masks;  // [column][kMaskBytes]
+  std::vector<std::uint8_t> answer_masks;  // masks: [column][kMaskBytes]
   std::set<std::size_t> stale;             // packs whose hint changed after they were packed
   mutable std::shared_mutex mutex;
 

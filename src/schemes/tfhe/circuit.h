@@ -21,8 +21,8 @@ struct Linear {
   bool operator==(const Linear&) const = default;
 };
 
-/// A table over the half turn [0, 1/2): values[i], a torus word, for a phase in [i, i + 1) / (2 * values.size()). A phase
-/// half a turn higher gives the negative. The number of values is a power of two, at most N.
+/// A table over the half turn [0, 1/2): values[i], a torus word, for a phase in [i, i + 1) / (2 * values.size()). For a
+/// phase half a turn higher, the result is the negative value. The number of values is a power of two, at most N.
 struct Table {
   std::vector<std::uint64_t> values;
   bool operator==(const Table&) const = default;
@@ -37,7 +37,7 @@ struct Bootstrap {
 };
 
 struct Circuit {
-  std::uint32_t inputs = 0;  // inputs are the wires 0 .. inputs - 1
+  std::uint32_t inputs = 0;  // the circuit's inputs are the wires from 0 to inputs - 1
   std::uint32_t wires = 0;   // number of all wires
   std::vector<Table> tables;
   std::vector<std::vector<Bootstrap>> layers;  // a layer reads inputs and results of earlier layers

@@ -40,8 +40,8 @@ class Context : public schemes::Context<Spec> {
   std::size_t words() const { return device::lwe_words(lwe_.wide()); }
   lwe::Tensor tensor(const Shape& shape, std::size_t wires) const { return {session_, shape, wires, words()}; }
 
-  /// Makes a tensor over the existing words of a saved program's result. Throws DamagedFileError if they do not have the
-  /// shape of `wires` wide ciphertexts.
+  /// Makes a tensor over the existing words of a saved program's result. Throws DamagedFileError if these words do not have
+  /// the shape of `wires` wide ciphertexts.
   lwe::Tensor tensor_over(const device::View& view, std::size_t wires) const;
 
   /// Returns a circuit's launches on this device. Caches the most recent circuits.
@@ -115,7 +115,7 @@ EvaluationKeys read(io::Container&& from, const Allowed& allowed, schemes::As<Ev
 SecretKey new_key(const std::shared_ptr<Context>& context, std::shared_ptr<ring::Entropy> entropy, schemes::As<SecretKey>);
 SecretKey read(io::Container&& from, const Allowed& allowed, schemes::As<SecretKey>);
 
-/// Makes a handle of an operand or result. Without `key` it is a trivial encryption.
+/// Makes a handle of an operand or result. Without `key`, the result is a trivial encryption.
 Ciphertext make_ciphertext(std::shared_ptr<Context> context, std::optional<KeyId> key, Type type, lwe::Tensor tensor);
 
 }  // namespace heliograph::tfhe

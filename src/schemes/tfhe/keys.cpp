@@ -135,7 +135,7 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext) cons
   const std::size_t wires = x.tensor.wires();
   std::vector<std::uint64_t> values;
   read_phases<std::uint64_t>(*data_, x, values, 1, [&](std::span<const u64> p, std::span<std::uint64_t> out) {
-    unsigned beyond = 0;  // all phases are examined before the test, so that time does not reveal which one failed
+    unsigned beyond = 0;  // all phases are examined before the test, so that the time does not reveal which phase failed
     for (u64 phase : p) beyond |= static_cast<unsigned>(std::abs(static_cast<double>(error_of(spec, phase))) > limit);
     require<NoiseError>(!computes || declassified(beyond) == 0,
                         "the noise of this ciphertext is exhausted: it cannot be decrypted. Bootstrap more often, or use a "

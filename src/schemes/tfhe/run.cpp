@@ -68,7 +68,7 @@ std::vector<std::size_t> last_reads(const Circuit& c) {
   return last;
 }
 
-/// Appends the table's values, each repeated, so that they fill N coefficients.
+/// Appends the table's values, each repeated equally often, so that they fill N coefficients.
 void append_table(const Table& table, std::size_t degree, std::vector<u64>& out) {
   require<MismatchError>(!table.values.empty() && table.values.size() <= degree && degree % table.values.size() == 0,
                          "a circuit's table does not fit the test polynomial");

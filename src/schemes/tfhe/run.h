@@ -14,7 +14,8 @@ class PreparedCircuit {
   const Circuit& circuit() const { return *circuit_; }
   const std::shared_ptr<const Circuit>& shared() const { return circuit_; }
   std::size_t slots() const { return slots_; }
-  /// Returns the rows of the largest launch with bootstraps. An item needs this many narrow ciphertexts.
+  /// Returns the rows of the largest launch with bootstraps. An item needs as many narrow ciphertexts as the largest launch
+  /// has rows.
   std::size_t narrow_rows() const { return narrow_rows_; }
   const std::vector<std::shared_ptr<const device::LayerConstant>>& launches() const { return launches_; }
   /// Returns the first slot of the outputs. The slots of inputs (from 0) and of outputs are contiguous.

@@ -1,4 +1,4 @@
-"""Error classes of the service. The server raises them; the client raises the same class by name."""
+"""Error classes of the service. The server raises these errors; the client raises the same class by name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class UnreachableError(ServiceError):
 
 
 class CertificateError(UnreachableError):
-    """The service's certificate is not trusted: it has expired, or names another host or authority. Nothing was sent."""
+    """The service's certificate is not trusted: it has expired, or names another host or authority. Nothing was sent to the
+    service.
+
+    """
 
 
 class AccessError(ServiceError):
@@ -44,7 +47,7 @@ class AccessError(ServiceError):
 
 
 class BusyError(ServiceError):
-    """The service is at a limit. `retry_after` is the number of seconds after which to retry."""
+    """The service has reached a limit. `retry_after` is the number of seconds after which the client may retry."""
 
     status = Status(503, "UNAVAILABLE")
 
@@ -54,7 +57,7 @@ class BusyError(ServiceError):
 
 
 class RateError(BusyError):
-    """The client sends more requests a second than it may."""
+    """The client sends more requests per second than its limit allows."""
 
     status = Status(429, "RESOURCE_EXHAUSTED")
 
@@ -106,7 +109,7 @@ class ModelUnavailableError(ServiceError):
 
 
 class UnknownJobError(ServiceError):
-    """The service has no job of this id: it was never accepted, or its answer has expired."""
+    """The service has no job with this id: the job was never accepted, or its answer has expired."""
 
     status = Status(404, "NOT_FOUND")
 
@@ -164,7 +167,7 @@ _ENGINE = {
 KINDS: dict[str, type[Exception]] = {**_ENGINE, **{kind.__name__: kind for kind in (*OF_SERVICE, SqlError)}}
 
 
-#: Statuses of the engine's errors; a class without one has that of its base class.
+#: Statuses of the engine's errors; a class without its own status has that of its base class.
 _ENGINE_STATUSES = {
     _core.HeliographError: _BAD_REQUEST,
     _core.CancelledError: Status(409, "CANCELLED"),
@@ -176,7 +179,7 @@ _ENGINE_STATUSES = {
 
 
 def status_of(error: BaseException) -> Status:
-    """Returns the status of an error: of its class, or 500 of an unexpected exception."""
+    """Returns the status of an error: the status of its class, or 500 for an unexpected exception."""
     if isinstance(error, ServiceError):
         return error.status
     return next((_ENGINE_STATUSES[kind] for kind in type(error).__mro__ if kind in _ENGINE_STATUSES), _INTERNAL)

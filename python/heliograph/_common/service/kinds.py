@@ -1,4 +1,4 @@
-"""Kinds of jobs. To add a kind, declare it here, and answer it in a class of `served`."""
+"""Kinds of jobs. To add a kind, declare it in this file, and answer it in a class of `served`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from heliograph._common.arguments import described
 
 @dataclass(frozen=True)
 class JobKind:
-    """The properties of a kind of job. Over HTTP and gRPC a kind is its name."""
+    """The properties of a kind of job. HTTP and gRPC name a kind by its `name`."""
 
     name: str
     needs_keys: bool = True  #: whether jobs use evaluation keys that the client has uploaded

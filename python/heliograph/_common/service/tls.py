@@ -19,7 +19,10 @@ def reason(error: ssl.SSLError) -> str:
 
 @contextmanager
 def pem(what: str, *paths: Any) -> Iterator[None]:
-    """Names the files in errors of the block that reads them as PEM. Raises ParameterError for invalid files, OSError."""
+    """Context manager that names the files in errors while a block reads them as PEM. Raises ParameterError for invalid
+    files, OSError.
+
+    """
     given = [path_of(path) for path in paths if path is not None]
     named = " with ".join(printable(path) for path in given)
     lone = "; if the key is in another file, give that too" if "private key" in what and len(given) == 1 else ""

@@ -26,7 +26,7 @@ HELIOGRAPH_INLINE void transpose16(__m512i* v) {
     v[k] = _mm512_unpacklo_epi64(t[k], t[k + 2]), v[k + 1] = _mm512_unpackhi_epi64(t[k], t[k + 2]);
     v[k + 2] = _mm512_unpacklo_epi64(t[k + 1], t[k + 3]), v[k + 3] = _mm512_unpackhi_epi64(t[k + 1], t[k + 3]);
   });
-  // v[4 g + r]: rows 4 g .. 4 g + 3 of the columns r, r + 4, r + 8, r + 12.
+  // v[4 g + r] has rows 4 g to 4 g + 3 of the columns r, r + 4, r + 8, r + 12.
   unroll<4>([&](auto r) __attribute__((always_inline)) {
     const __m512i a = _mm512_shuffle_i32x4(v[r()], v[4 + r()], 0x44), b = _mm512_shuffle_i32x4(v[r()], v[4 + r()], 0xee);
     const __m512i c = _mm512_shuffle_i32x4(v[8 + r()], v[12 + r()], 0x44),

@@ -117,8 +117,8 @@ struct BlindRotation {
     }
   }
 
-  /// Computes one vector of the product in `multiply`, for `Together` samples with the same exponents and therefore one key
-  /// bundle.
+  /// Computes one vector of the product in `multiply`, for `Together` samples that have the same exponents and therefore
+  /// share one key bundle.
   template <int Group, int Components, int Together>
   static HELIOGRAPH_INLINE void multiply_vector(const RotateBlock& b, std::size_t group, std::size_t v, std::size_t s,
                                                 const double* from) {

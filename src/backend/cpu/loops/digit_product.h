@@ -115,8 +115,8 @@ struct DigitProduct {
     }
   }
 
-  /// Computes outputs first .. first + T - 1 at position p for one half of the tile. Direct: reads the digits of the inputs
-  /// instead of the panel.
+  /// Computes the outputs from `first` to first + T - 1 at position p for one half of the tile. Direct: reads the digits of
+  /// the inputs instead of the panel.
   template <int D, int T, bool High, bool Direct>
   static void tile(const Panel& panel, const typename S::template Join<D>& join, std::size_t p, std::size_t first) {
     const ProductBlock& b = panel.b;

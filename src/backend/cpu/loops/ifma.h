@@ -34,8 +34,9 @@ struct Ifma {
   static HELIOGRAPH_INLINE V high(V c, V a, V b) { return _mm512_madd52hi_epu64(c, a, b); }
   static HELIOGRAPH_INLINE V fold(V x, V m) { return _mm512_min_epu64(x, _mm512_sub_epi64(x, m)); }
 
-  /// fold with vminpd, which leaves the multipliers' ports free. A negative x - m has a NaN's bit pattern, so the result is
-  /// x; otherwise both are denormals, ordered as integers. Requires PlainFloats; |x|, |m| below 2^52.
+  /// Computes `fold` with the instruction vminpd, which leaves the multipliers' ports free. A negative x - m has a NaN's bit
+  /// pattern, so the minimum is x; otherwise both operands are denormals, ordered as integers. Requires PlainFloats; |x|,
+  /// |m| below 2^52.
   static HELIOGRAPH_INLINE V fold_float(V x, V m) {
     return _mm512_castpd_si512(_mm512_min_pd(_mm512_castsi512_pd(_mm512_sub_epi64(x, m)), _mm512_castsi512_pd(x)));
   }
@@ -83,8 +84,8 @@ struct Ifma {
     last_y = {set(wy), set(wy * prime_inverse & kMask)};
   }
 
-  // (x0..x7, x8..x15) -> distance 4: (x0 x8 x1 x9 .. x3 x11, x4 x12 ..) -> 2: (x0 x4 x8 x12 x1 .., x2 x6 ..) -> 1: even and
-  // odd words of each vector, alternating -> original order.
+  // Reorders (x0 to x7, x8 to x15) for distance 4: (x0 x8 x1 x9 ... x3 x11, x4 x12 ...); for distance 2: (x0 x4 x8 x12 x1
+  // ..., x2 x6 ...); for distance 1: even and odd words of each vector, alternating; at the end: the original order.
   static HELIOGRAPH_INLINE void shuffle(V& a, V& b, V first, V second) {
     const V x = _mm512_permutex2var_epi64(a, first, b);
     b = _mm512_permutex2var_epi64(a, second, b);

@@ -20,7 +20,7 @@ namespace {
 
 template <class A>
 struct Network {
-  using Word = typename A::Word;  // word in memory
+  using Word = typename A::Word;  // type of a word in memory
   using Cell = typename A::Cell;  // entry of the twiddle table
   using V = typename A::V;
   using Twiddle = typename A::Twiddle;
@@ -104,10 +104,10 @@ struct Network {
 
   // ---- stages on registers
 
-  /// Runs K stages on v[0 .. 2^K). twiddle(s, g) loads the twiddle of group g of stage s when it is used, because registers
-  /// are scarce. Odd: this group holds second outputs of the previous stage, which A may leave in a shifted range. OneRange:
-  /// the last stage's outputs must have one range. Rest: the inputs are canonical words. C columns run interleaved, v[(2^K)
-  /// c + i], to hide latency.
+  /// Runs K butterfly stages on the first 2^K vectors of v. twiddle(s, g) loads the twiddle of group g of stage s only when
+  /// it is used, because registers are scarce. Odd: this group holds second outputs of the previous stage, which the
+  /// arithmetic A may leave in a shifted range. OneRange: the last stage's outputs must have one range. Rest: the inputs are
+  /// canonical words. C columns run interleaved, v[(2^K) c + i], to hide latency.
   template <int K, int C, bool Rest, bool Odd, bool OneRange, class F>
   HELIOGRAPH_INLINE void forward_stages(V* v, F&& twiddle) const {
     unroll<K>([&](auto s) __attribute__((always_inline)) {

@@ -192,8 +192,8 @@ CudaKeySwitch::CudaKeySwitch(const std::shared_ptr<State>& state, const device::
                              std::span<const u32> key) {
   rows_ = std::make_unique<Table>(state, key.data(), key.size() * sizeof(u32));
   if (shape.from % kStep != 0) return;
-  // Layout: [chunk of 32 mask words][digit][byte][column] of 32 bytes. Group p of 8 bytes has the mask words 4p .. 4p + 3
-  // and 16 + 4p .. 16 + 4p + 3, for p = 0 .. 3.
+  // Layout: [chunk of 32 mask words][digit][byte][column] of 32 bytes. Group p of 8 bytes, for p from 0 to 3, has the mask
+  // words 4p to 4p + 3 and 16 + 4p to 16 + 4p + 3.
   const std::size_t columns = padded_columns(shape.to), gadget_length = shape.gadget.length;
   std::vector<unsigned char> planes(shape.from * gadget_length * kBytes * columns);
   for (std::size_t i = 0; i < shape.from; ++i) {

@@ -68,8 +68,8 @@ __device__ __forceinline__ void multiply(int (&c)[4], const u32 (&a)[4], u32 b0,
 #endif
 }
 
-/// Loads four matrices of eight rows of 16 bytes from shared memory. Lanes 0-7, 8-15, .. have the row addresses of each.
-/// Lane l receives word l % 4 of row l / 4 of each.
+/// Loads four matrices of eight rows of 16 bytes from shared memory. Lanes 0 to 7 have the row addresses of the first
+/// matrix, lanes 8 to 15 those of the second, and so on. Lane l receives word l % 4 of row l / 4 of each matrix.
 __device__ __forceinline__ void load_rows(const unsigned char* row, u32& a, u32& b, u32& c, u32& d) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 750
   const auto at = static_cast<u32>(__cvta_generic_to_shared(row));

@@ -147,7 +147,7 @@ __device__ __forceinline__ u64 matrix_at(u32 address) {
   "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111," \
   "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
-/// d += 64 rows times columns, for 32 inputs; without `add`, d = the product. Asynchronous.
+/// d += 64 rows times columns, for 32 inputs; without `add`, d = the product. The multiplication is asynchronous.
 __device__ __forceinline__ void multiply(int (&d)[64], u64 rows, u64 columns, u32 add) {
   asm volatile(
       "{\n"
@@ -257,15 +257,17 @@ __device__ __forceinline__ void multiply_all(const ByteArguments& a, const Units
       const u64 x = matrix_at(stages.rows(n) + group * (kRows / 2) * kStep), y = matrix_at(stages.columns(n));
       begin_products();
 #pragma unroll
-      // the next 32 bytes of a row are 2 units further
+      // the next 32 bytes of a row are 2 units further in shared memory
       for (u32 k = 0; k < kStep / 32; ++k) multiply(sum, x + 2 * k, y + 2 * k, i > start || k > 0);
       commit_products();
       if (i > start) wait_products<1>(), leave(n - 1);
     }
     wait_products<0>();
 #pragma unroll
-    for (u32 k = 0; k < T::kSums; ++k) asm volatile("" : "+r"(sum[k])::"memory");  // the sums must not be read before this
-                                                                                   // point
+    for (u32 k = 0; k < T::kSums; ++k)
+      asm volatile(""
+                   : "+r"(sum[k])::"memory");  // the sums must not be read before this
+                                               // point
     leave(n - 1);
     const u32 row = unit % units.tiles * kRows + warp * 16 + lane / 4;
 #pragma unroll

@@ -59,8 +59,8 @@ void raise(Queue& q, const char* name, const KeySwitchPlan& plan, const View& x,
   run_pass(q, pass, digits.word, digits);
 }
 
-/// Returns true if no work is left for a key switch in the NTT domain. Either it has no items, or no composite kernel
-/// supports its plan and this function has run the plan's expansion.
+/// Returns true if no work is left for a key switch in the NTT domain. In this case the key switch has no items, or no
+/// composite kernel supports its plan and this function has run the plan's expansion.
 template <class Call>
 bool expanded_or_empty(Queue& q, const CudaRing& ring, const Call& c) {
   if (c.out.items() == 0) return true;

@@ -70,9 +70,10 @@ __device__ __forceinline__ void load_row(const Value* row, Value (&to)[TILE]) {
   for (u32 m = 0; m < TILE; ++m) to[m] = u.typed[m];
 }
 
-/// Computes targets j .. j + TILE - 1 and calls body(j, pair of canonical values, p) for each. `ahead(j)` starts the
-/// target's loads from global memory; `own(result of ahead, p)` makes the factor of the own constant. TOGETHER: reduces all
-/// sums before the first body, because each reduction is a long chain of dependent instructions; this takes more registers.
+/// Computes the targets from j to j + TILE - 1, and calls body(j, pair of canonical values, p) for each target. `ahead(j)`
+/// starts the target's loads from global memory; `own` turns the result of `ahead` into the factor of the own constant.
+/// TOGETHER: reduces all sums before the first body, because each reduction is a long chain of dependent instructions; this
+/// takes more registers.
 template <u32 TILE, bool TOGETHER, class F, class Ahead, class Own, class Body>
 __device__ __forceinline__ void one_tile(u32 j, const ConversionStep<F>& s, const Two<typename F::Value>* y,
                                          const Two<typename F::Value>& v, bool has_own, Ahead ahead, Own own, Body body) {

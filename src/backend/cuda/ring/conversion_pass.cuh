@@ -92,7 +92,8 @@ __device__ __forceinline__ u64 add_canonical(u64 a, u64 b, const Field60::Prime&
 template <bool SHIFTED, class F>
 __device__ __forceinline__ u64 turn_of(const ConversionStep<F>& s, const ConversionSource<F>& source, u64 y) {
   if constexpr (SHIFTED) return __umul64hi(y, source.fraction);
-  // The function has no branch, so that sources interleave; if the quotient is not rounded, the mask makes the contribution
+  // The function has no branch, so that sources interleave; if the quotient is not rounded, the mask sets the contribution
+  // to 0.
   // 0.
   const u64 low = y * source.fraction, high = __umul64hi(y, source.fraction);
   return low ^ ((low ^ high) & (s.shift == 0 ? 0 : ~u64{0}));

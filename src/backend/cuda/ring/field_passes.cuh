@@ -252,7 +252,7 @@ namespace {
 
 inline u32 sum_rows(const View& out) { return static_cast<u32>(std::min<std::size_t>(kSumRows, out.n / kRow)); }
 
-/// Returns the arguments for the limbs of `out`, which are limbs `limb`, `limb` + 1, ... of the sums.
+/// Returns the arguments for a view `out` that has the limbs of the sums from `limb` on.
 template <class F>
 KeySumArguments<F> key_sum_arguments(const CudaRing& ring, const KeySums& s, const View& out, std::size_t limb,
                                      bool inverse) {

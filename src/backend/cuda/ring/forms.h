@@ -69,7 +69,7 @@ class CudaLimbSums final : public device::Form {
   struct Term {
     u64 weight;
     u32 a, a_component, a_limb, b, b_component, b_limb;  // indices; ~0 stands for none
-    u32 turn, once;                                      // bit 0 (1) of `once`: a (b) is not read again
+    u32 turn, once;                                      // bit 0 of `once`: a is not read again; bit 1: b is not
   };
   struct Result {
     u64 constant;

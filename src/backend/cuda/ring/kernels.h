@@ -31,7 +31,7 @@ class CudaKernels final : public device::Kernels {
                   PartialKeySwitch);
 
  protected:
-  using Kernels::form;  // the base class's forms of plans
+  using Kernels::form;  // the base class makes the device forms of plans
   std::unique_ptr<const device::Form> form(const device::RingConstant& c) override;
   std::unique_ptr<const device::Form> form(const device::ConversionConstant& c) override;
   std::unique_ptr<const device::Form> form(const device::PermutationConstant& c) override;

@@ -26,7 +26,7 @@ struct BabyArguments {
   u64 key_component, key_limb;                // strides of every key, in words
   const typename F::Word* keys[kMostBabies];  // a null key stands for the identity step
   const u32* turns[kMostBabies];              // tables of CudaPermutation
-  // bits of the baby steps that have a plaintext, and the number of the first plaintext
+  // bits of the baby steps that have a plaintext, and the number of the first such plaintext
   u32 mask[kMostGiants], first[kMostGiants];
   u32 babies, giants, items, count, chain, more;  // count: number of digits; more: whether to add to existing sums
   u32 shift;                                      // one word of a plaintext serves 2^shift positions
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(kBabyThreads) linear_turned_kernel(const __gri
 
 template <class F>
 struct GiantArguments {
-  Strided digits, sums, total;  // Values after the column pass; words; words. Item index: giant * items + item
+  Strided digits, sums, total;  // digits: Values after the column pass; others: words. Item index: giant * items + item
   Strided added;                // words of two components
   Grid grid;
   Primes primes, key_limbs;

@@ -91,7 +91,7 @@ __device__ __forceinline__ typename Lane<kBytes>::Type gather(const ProductArgum
       offset = static_cast<math::i64>(u64{item} * a.input_bytes);
     } else {
       offset =
-          // the difference counts words
+          // the difference of the pointers counts words
           (limb_of<std::byte>(a.in, item, 0, 0) - a.in.data) * static_cast<math::i64>(a.in.word_bytes);
     }
     value = *reinterpret_cast<const L*>(base + offset);
@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(kThreads, sums_resident<S>(kOut)) sums_kernel(
 
 // Fragments of mma.m16n8k32 (PTX ISA), with g = lane / 4 and t = lane % 4. Register r of A has row g + r % 2 * 8 and columns
 // from r / 2 * 16 + 4t. Register r of B has column g and rows from r * 16 + 4t. Register r of C has row g + r / 2 * 8 and
-// column 2t + r % 2. The order of terms is free: thread t takes terms 8t .. 8t + 7 of a step.
+// column 2t + r % 2. The order of terms is free: thread t takes the terms 8t to 8t + 7 of a step.
 
 /// Return the row (output) within a tile, and the term within a step, of a byte of A's register r.
 constexpr u32 fragment_row(u32 lane, u32 r) { return lane / 4 + r % 2 * 8; }

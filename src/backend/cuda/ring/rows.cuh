@@ -85,7 +85,7 @@ __global__ void __launch_bounds__((SQUARE ? 3 : 4) * kGroupThreads, 4)
   if (group < 3) row_inverse<F>(global, own, t, root, a.inverse + u64{prime} * a.n, p);
 }
 
-/// Sum over digits of digit times key.
+/// The sum over the digits of each digit times its key.
 template <class F>
 struct KeySum {
   Sum<F> sum;

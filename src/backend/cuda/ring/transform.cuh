@@ -228,7 +228,7 @@ struct RowLayout {
   }
 };
 
-/// COLUMNS groups of adjacent columns in shared memory, each of TOGETHER columns.
+/// COLUMNS groups of adjacent columns in shared memory; each group has TOGETHER columns.
 template <int COLUMNS, int TOGETHER>
 struct ColumnLayout {
   static constexpr int kTogether = TOGETHER;

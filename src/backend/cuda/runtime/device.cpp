@@ -333,8 +333,7 @@ void CudaQueue::after(const device::Event& event) {
   const auto* const mine = dynamic_cast<const CudaEvent*>(&event);
   require<MismatchError>(mine != nullptr, "cannot use an event of another kind of device");
   if (&mine->state() != state_.get())
-    mine->state().require_sound();  // a fault of the other GPU must be reported as the other GPU's
-                                    // GPU's
+    mine->state().require_sound();  // report a fault of the other GPU as a fault of that GPU
   state_->check(state_->driver().wait_event(now(), mine->handle()), "cannot order the work of two queues");
 }
 

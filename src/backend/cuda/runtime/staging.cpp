@@ -31,8 +31,7 @@ class Staging::Lease {
     const Status status = staging_.driver_.record(block_->copied, stream);
     block_->pending = status == 0;
     if (status != 0)
-      ++queue.state().counts.waits, staging_.driver_.synchronize(stream);  // after the wait the copy is complete
-                                                                           // complete
+      ++queue.state().counts.waits, staging_.driver_.synchronize(stream);  // after this wait the copy is complete
     queue.check(status, "cannot record a CUDA event");
   }
 

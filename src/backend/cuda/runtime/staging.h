@@ -1,5 +1,5 @@
-// Copies between host and GPU through page-locked memory. The driver copies from other host memory with one thread, at a
-// fraction of the rate of page-locked memory, and blocks the host.
+// Copies between host and GPU through page-locked memory. From other host memory, the driver copies with one thread at a
+// fraction of this rate, and blocks the host.
 #pragma once
 
 #include <condition_variable>

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from heliograph import _core
 from heliograph._common.arguments import digits_of
 from heliograph.ckks.parameters import Parameters
-from heliograph.nn.inputs import Inputs
-from heliograph.nn.layers import Activation, Dense, Floats
+from heliograph.ml.inputs import Inputs
+from heliograph.ml.layers import Activation, Dense, Floats
 
 #: Slack of comparisons for rounding in float64. A polynomial of degree d amplifies this rounding by d^2.
 _SLACK = 2.0**-30
@@ -23,7 +23,8 @@ _MANTISSA = 10  #: bits of a published bound, rounded outward so that files hide
 _STEPS = 10  #: steps of the bisection that finds the largest proven fraction of the input intervals
 #: The last part of an error, which says what to do.
 WAYS_OUT = (
-    "calibrate with samples like this one, use a larger margin= in from_sklearn, or pass unchecked=True to encrypt it anyway"
+    "calibrate with samples like this one, use a larger margin= in hg.ml.compile, or pass unchecked=True to encrypt it "
+    "anyway"
 )
 
 
@@ -31,7 +32,7 @@ WAYS_OUT = (
 class Ranges:
     """Ranges of a model's features.
 
-    >>> known = nn.Ranges((0.0, -1.0), (4.0, 1.0), 16.0, 1.0)
+    >>> known = ml.Ranges((0.0, -1.0), (4.0, 1.0), 16.0, 1.0)
     >>> known.bound, known.proven  # no encrypted value is larger than 8
     (8.0, 1.0)
     """
@@ -51,7 +52,7 @@ class Ranges:
     def bound_of(self, inputs: Inputs) -> float:
         """Returns the bound of features that `inputs` centres and scales.
 
-        >>> nn.Ranges((30.0,), (50.0,), 16.0, 1.0).bound_of(nn.Inputs((), (40.0,), (8.0,)))
+        >>> ml.Ranges((30.0,), (50.0,), 16.0, 1.0).bound_of(ml.Inputs((), (40.0,), (8.0,)))
         2.5
         """
         ends = inputs.encoded(np.array([self.low, self.high]).T)
@@ -60,7 +61,7 @@ class Ranges:
     def summary(self) -> str:
         """Describes the ranges in one line.
 
-        >>> nn.Ranges((0.0, -1.0), (4.0, 1.0), 16.0, 0.5).summary()
+        >>> ml.Ranges((0.0, -1.0), (4.0, 1.0), 16.0, 0.5).summary()
         'each in its calibrated range, between -1 and 4; results are proven in 50% of each range'
         """
         proof = (

@@ -12,34 +12,42 @@ from heliograph import _core
 from heliograph._common.arguments import described
 
 Floats = npt.NDArray[np.float64]
-LINKS = ("identity", "exp")
+LINKS = ("identity", "exp", "logistic", "signed_square")
 
 
 @dataclass(frozen=True)
 class Output:
     """The mapping from an estimator's values to predictions and probabilities.
 
-    >>> nn.Output(link="exp").predict(np.array([[0.0], [1.0]]), None).round(3)  # two samples of one value
+    >>> ml.Output(link="exp").predict(np.array([[0.0], [1.0]]), None).round(3)  # two samples of one value
     array([1.   , 2.718])
     """
 
     #: "values": predictions of a regressor. "class": one of the classes, by the sign of one value or the largest of several.
-    #: "labels": 0 or 1 for each value, by its sign.
+    #: "labels": 0 or 1 for each value, by its sign. "outlier": 1, or -1 if -2^-value is below `offset` (IsolationForest).
     kind: str = "values"
-    link: str = "identity"  #: for "values": "identity", or "exp" if the prediction is the exponential
-    #: "" (none), "logistic", "softmax", "ovr" (logistic of each value, divided by their sum) or "modified_huber"
-    #: (SGDClassifier)
+    #: for "values", the function of a prediction: "identity", "exp", "logistic" or "signed_square" (x |x|)
+    link: str = "identity"
+    #: "" (none), "logistic", "softmax", "ovr" (logistic of each value, divided by their sum), "modified_huber"
+    #: (SGDClassifier) or "average" (values are probabilities; one value is the second less the first)
     probability: str = ""
     column: bool = False  #: whether predictions of one value have the shape (count, 1) instead of (count,)
+    scale: float = 1.0  #: factor of values before "logistic", "softmax" or "ovr"
+    offset: float = 0.0  #: for "outlier": the threshold
 
     def require_fits(self, outputs: int, classes: npt.NDArray[Any] | None) -> None:
         """Raises ParameterError if the mapping is unknown, inconsistent, or does not fit the number of values and the
         classes.
 
-        >>> nn.Output("class", probability="softmax").require_fits(3, np.arange(3))
+        >>> ml.Output("class", probability="softmax").require_fits(3, np.arange(3))
         """
         several = ("softmax", "ovr") if outputs > 1 else ("logistic",)
-        allowed = {"values": ("",), "labels": ("", "logistic"), "class": ("", "modified_huber", *several)}
+        allowed = {
+            "values": ("",),
+            "labels": ("", "logistic"),
+            "class": ("", "modified_huber", "average", *several),
+            "outlier": ("",),
+        }
         if self.kind not in allowed:
             raise _core.ParameterError(f"an output's kind must be one of {', '.join(allowed)}, got {described(self.kind)}")
         if self.link not in LINKS:
@@ -59,7 +67,14 @@ class Output:
                 "an output with column=True must have the kind values and one value, got the kind "
                 f"{self.kind} and {outputs} values"
             )
-        class_count = None if self.kind == "values" else outputs if self.kind == "labels" or outputs > 1 else 2
+        if not 0 < self.scale < np.inf or not np.isfinite(self.offset):
+            raise _core.ParameterError(
+                f"the scale of an output must be a finite number above 0, and the offset finite, got {self.scale} and "
+                f"{self.offset}"
+            )
+        if self.kind == "outlier" and outputs != 1:
+            raise _core.ParameterError(f"an output of kind outlier must have one value, got {outputs}")
+        class_count = None if self.kind in ("values", "outlier") else outputs if self.kind == "labels" or outputs > 1 else 2
         if (classes is None and self.kind == "class") or (classes is not None and len(classes) != class_count):
             raise _core.ParameterError(
                 f"an output of kind {self.kind} with {outputs} values must have {class_count or 'no'} classes, got "
@@ -69,30 +84,46 @@ class Output:
     def predict(self, values: Floats, classes: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
         """Returns predictions for values [..., outputs].
 
-        >>> nn.Output("labels").predict(np.array([[0.5, -1.0, 2.0]]), None)
+        >>> ml.Output("labels").predict(np.array([[0.5, -1.0, 2.0]]), None)
         array([[1, 0, 1]])
         """
         if self.kind == "labels":
             return np.asarray(values > 0).astype(np.int64)
         one = values.shape[-1] == 1
+        if self.kind == "outlier":
+            return np.where(self.decisions(values)[..., 0] < 0, -1, 1)
         if self.kind == "values":
-            with np.errstate(over="ignore"):
-                results = np.exp(values) if self.link == "exp" else values
+            results = _linked(values, self.link)
             return np.asarray(results[..., 0] if one and not self.column else results)
         assert classes is not None
         indices = (values[..., 0] > 0).astype(np.int64) if one else values.argmax(-1)
         return np.asarray(classes[indices])
+
+    def decisions(self, values: Floats) -> Floats:
+        """Returns scikit-learn's decision values [..., outputs] for values [..., outputs].
+
+        >>> ml.Output("outlier", offset=-0.5).decisions(np.array([[1.0], [2.0]]))
+        array([[0.  ],
+               [0.25]])
+        """
+        return -np.exp2(-values) - self.offset if self.kind == "outlier" else values
 
     def probabilities(self, values: Floats, name: str) -> Floats:
         """Returns probabilities [..., classes] for values [..., outputs]; for "labels" one probability for each label.
 
         `name` is the estimator's name in the error. Raises DtypeError if there are no probabilities.
 
-        >>> nn.Output("class", probability="softmax").probabilities(np.array([[1.0, 1.0]]), "a judge")
+        >>> ml.Output("class", probability="softmax").probabilities(np.array([[1.0, 1.0]]), "a judge")
         array([[0.5, 0.5]])
         """
         if not self.probability:
             raise _core.DtypeError(f"{name} has no probabilities")
+        if self.probability == "average":
+            if values.shape[-1] == 1:
+                return np.concatenate([(1 - values) / 2, (1 + values) / 2], axis=-1)
+            sums = values.sum(-1, keepdims=True)
+            return np.asarray(values / np.where(sums > 0, sums, 1.0))
+        values = self.scale * values
         if self.probability == "softmax":
             raised = np.exp(values - values.max(-1, keepdims=True))
             return np.asarray(raised / raised.sum(-1, keepdims=True))
@@ -107,3 +138,12 @@ class Output:
             each = np.where(total == 0, 1.0, each)
             total = each.sum(-1, keepdims=True)
         return np.asarray(each / total)
+
+
+def _linked(values: Floats, link: str) -> Floats:
+    with np.errstate(over="ignore"):
+        if link == "exp":
+            return np.asarray(np.exp(values))
+    if link == "logistic":
+        return np.asarray(np.exp(-np.logaddexp(0, -values)))
+    return np.asarray(values * np.abs(values)) if link == "signed_square" else values

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from heliograph import _core
 from heliograph._common.arguments import described
-from heliograph.nn.affine import Floats, Pieces, Projection, Scaling, Step, pull, size, wide
-from heliograph.nn.inputs import column_names
-from heliograph.nn.outputs import Output
+from heliograph.ml.affine import Floats, Pieces, Projection, Scaling, Step, pull, size, wide
+from heliograph.ml.inputs import column_names
+from heliograph.ml.outputs import Output
 
 
 def _words(text: str) -> frozenset[str]:

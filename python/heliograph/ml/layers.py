@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 class Activation:
     """A polynomial that approximates an activation on the interval of its arguments on the calibration data.
 
-    >>> square = nn.Activation("square", -2.0, 2.0, (2.0, 0.0, 2.0), 0.0, 0.0)
+    >>> square = ml.Activation("square", -2.0, 2.0, (2.0, 0.0, 2.0), 0.0, 0.0)
     >>> square.degree, square.depth
     (2, 2)
     """

@@ -26,7 +26,7 @@ class Inputs:
     A centre other than 0 and a unit other than 1 are used only if encryption would lose precision, as for times in seconds,
     or micrograms in kilograms. Centres and units follow from the ranges and are public.
 
-    >>> ages = nn.Inputs(("age",), (40.0,), (32.0,))
+    >>> ages = ml.Inputs(("age",), (40.0,), (32.0,))
     >>> ages.encoded(np.array([[40.0, 56.0]]))  # [features, samples]
     array([[0. , 0.5]])
     """
@@ -38,7 +38,7 @@ class Inputs:
     def require_fits(self, features: int) -> None:
         """Raises ParameterError unless there is an entry for each feature and units are powers of two.
 
-        >>> nn.Inputs(("age",)).require_fits(1)
+        >>> ml.Inputs(("age",)).require_fits(1)
         """
         for what, values in (("names", self.names), ("centre", self.centre), ("unit", self.unit)):
             if len(values) not in (0, features):
@@ -53,7 +53,7 @@ class Inputs:
     def encoded(self, x: Floats) -> Floats:
         """Returns the values to encrypt of features [features, count].
 
-        >>> nn.Inputs().encoded(np.array([[3.0]]))
+        >>> ml.Inputs().encoded(np.array([[3.0]]))
         array([[3.]])
         """
         if self.centre:
@@ -63,7 +63,7 @@ class Inputs:
     def decoded(self, x: Floats) -> Floats:
         """Returns the features [features, count] of encrypted values: the inverse of `encoded`.
 
-        >>> nn.Inputs((), (40.0,), (32.0,)).decoded(np.array([[0.5]]))
+        >>> ml.Inputs((), (40.0,), (32.0,)).decoded(np.array([[0.5]]))
         array([[56.]])
         """
         if self.unit:
@@ -75,7 +75,7 @@ class Inputs:
 
         `what` names the samples in errors. Raises ShapeError, DtypeError, PlaintextRangeError.
 
-        >>> nn.Inputs().matrix([[1, 2], [3, 4]], 2, "the samples")
+        >>> ml.Inputs().matrix([[1, 2], [3, 4]], 2, "the samples")
         array([[1., 2.],
                [3., 4.]])
         """

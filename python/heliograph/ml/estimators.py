@@ -1,7 +1,7 @@
 """Fitted scikit-learn models on features encrypted by CKKS: linear models and multilayer perceptrons.
 
 Each ciphertext holds one feature, with a sample in each slot. A layer is one matrix product along the ciphertexts, without
-rotations, and takes as long for one sample as for full slots. `heliograph.nn.fitted` reads the estimators.
+rotations, and takes as long for one sample as for full slots. `heliograph.ml.fitted` reads the estimators.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, ckks
-from heliograph._common.arguments import complexes, count_of, described, flag, real, text_of
+from heliograph._common.arguments import count_of, described, flag, real, text_of
 from heliograph._common.exporters import export
 from heliograph._common.html import HtmlRepr, Rows
-from heliograph.nn.affine import folded
-from heliograph.nn.fitted import Fitted, predictions, read, require_same, resolve_output
-from heliograph.nn.inputs import Inputs, encoding, some
-from heliograph.nn.layers import Activation, Dense, Floats
-from heliograph.nn.outputs import Output
-from heliograph.nn.ranges import (
+from heliograph.ml.affine import folded
+from heliograph.ml.fitted import Fitted, predictions, read, require_same, resolve_output
+from heliograph.ml.inputs import Inputs, encoding, some
+from heliograph.ml.layers import Activation, Dense, Floats
+from heliograph.ml.model import Model, served
+from heliograph.ml.noise import Noise
+from heliograph.ml.outputs import Output
+from heliograph.ml.ranges import (
     Check,
     Ranges,
     calibrated,
@@ -65,7 +67,7 @@ class Report(HtmlRepr):
     Classes and a regressor's predictions are compared with the estimator's `predict`, a classifier's values with its
     `decision_function`, or with `predict_proba` if it has none, as MLPClassifier.
 
-    >>> print(nn.Report(150, 0.25, 0.125, 0.98))
+    >>> print(ml.Report(150, 0.25, 0.125, 0.98))
        calibration  150 samples
              error  0.25 at most, 0.12 in the root mean square
         same class  98.00%
@@ -98,14 +100,14 @@ class Report(HtmlRepr):
         return "\n".join(f"{label:>14}  {text}" for label, text in self._rows())
 
 
-class Model(HtmlRepr):
-    """A fitted estimator for encrypted features, called with a tensor of shape (features,). `from_sklearn` makes models.
+class EstimatorModel(Model):
+    """A fitted estimator for encrypted features, called with a tensor of shape (features,). `hg.ml.compile` makes models.
 
     Raises ParameterError if classes, `inputs` or `output` do not fit the layers.
 
     >>> secret = hg.SecretKey.generate(model.parameters(samples=2))
     >>> x = model.encrypt(secret, [[1, 3], [2, 4]])  # two samples of two features
-    >>> model.predict(secret.decrypt(model(x))).round(3)
+    >>> model.predictions(model.decrypt(secret, model(x))).round(3)
     array([5.5, 8.5])
     """
 
@@ -141,6 +143,7 @@ class Model(HtmlRepr):
         self._largest = 0.0  # largest magnitude of a result on the calibration data; 0 if irrelevant
         self._complete = complete  # false for a client's half, whose weights are zeros
         self.report = Report(0, 0.0, 0.0, None)
+        self.batch = 0  #: default of `samples` in `parameters`
 
     @property
     def features(self) -> int:
@@ -162,8 +165,8 @@ class Model(HtmlRepr):
         """Arguments of `SecretKey.evaluation_keys` for its keys."""
         return {"relinearize": any(layer.activation is not None for layer in self.layers)}
 
-    def parameters(self, *, precision: int = 25, samples: int = 0) -> ckks.Parameters:
-        """Returns the smallest CKKS set for the model, with slots for `samples` samples.
+    def parameters(self, *, precision: int = 25, samples: int | None = None) -> ckks.Parameters:
+        """Returns the smallest CKKS set for the model, with slots for `samples` samples; by default `batch`, or the most.
 
         `precision` is the number of bits after the point in each product. Inputs and results may be twice as large as those
         of the calibration data; `encrypt` refuses samples with larger inputs or results. Evaluation keys need no rotations.
@@ -189,7 +192,7 @@ class Model(HtmlRepr):
                 f"{self._reach / 2:.3g} on the calibration data; fit it on scaled features and targets, by a StandardScaler "
                 "before it"
             )
-        count = count_of(samples, "samples")
+        count = count_of(self.batch if samples is None else samples, "samples")
         slots = 1 << (count - 1).bit_length() if count else 0  # a power of two repeats and leaves no place unused
         return ckks.parameters(depth=self.depth, precision=precision, integer_bits=bits, slots=slots)
 
@@ -288,35 +291,74 @@ class Model(HtmlRepr):
         # Tracked bounds are worst cases. Clients refuse samples whose results exceed `reach`.
         return ckks.within(x, self._reach) if math.isfinite(self._reach) else x
 
+    def decrypt(self, secret: Any, answer: Any, like: Any = None, *, unchecked: bool = False) -> Floats:
+        """Returns the values [count, outputs] of an answer. `like` is the samples that were encrypted: then `count` is their
+        number; otherwise the number of slots.
+
+        Raises OutOfIntervalError if a sample left an activation's interval, unless `unchecked`; ShapeError, WrongKeyError.
+
+        >>> secret = hg.SecretKey.generate(model.parameters(samples=2))
+        >>> answer = model(model.encrypt(secret, [[1, 3]]))
+        >>> model.decrypt(secret, answer, like=[[1, 3]]).round(3)
+        array([[5.5]])
+        """
+        if not isinstance(secret, ckks.SecretKey):
+            raise _core.DtypeError(f"answers are decrypted by a secret key of CKKS, not by {described(secret)}")
+        if not isinstance(answer, ckks.Tensor) or answer.shape != (self.outputs,):
+            shape = getattr(answer, "shape", None)
+            raise _core.ShapeError(
+                f"an answer of {self.name} must be a tensor of CKKS of shape ({self.outputs},), not {described(answer)} of "
+                f"shape {shape}"
+            )
+        values = secret.decrypt(answer, unchecked=flag(unchecked, "unchecked")).real.T
+        return np.ascontiguousarray(values if like is None else values[: len(self._columns(like).T)])
+
     def clear(self, samples: Any) -> Floats:
-        """Returns the values [outputs, count] of clear samples [count, features]: those of the encrypted run without CKKS's
+        """Returns the values [count, outputs] of clear samples [count, features]: those of the encrypted run without CKKS's
         error.
 
         >>> model.clear([[1, 3], [2, 4]])
-        array([[5.5, 8.5]])
+        array([[5.5],
+               [8.5]])
         """
-        return _layered(self.layers, self.inputs.encoded(self._columns(samples)))
+        return _layered(self.layers, self.inputs.encoded(self._columns(samples))).T
 
-    def predict(self, values: Any) -> npt.NDArray[Any]:
-        """Returns the predictions of decrypted values [outputs, count], in the shape and with the classes of the estimator.
+    def simulate(self, samples: Any, *, seed: int = 0) -> Floats:
+        """Returns the values [count, outputs] of clear samples with random errors of the size of CKKS's, for the set of
+        ``parameters(samples=count)``.
 
-        `values` may belong to some of the samples only. Raises DtypeError, ShapeError.
+        Raises the errors of `encrypt` for samples that it refuses.
 
-        >>> model.predict([[5.5, 8.5]])
-        array([5.5, 8.5])
+        >>> model.simulate([[1, 3], [2, 4]]).round(3)
+        array([[5.5],
+               [8.5]])
         """
-        return self.output.predict(self._values(values).T, self.classes)
+        x = self._columns(samples)
+        parameters = self.parameters(samples=x.shape[1])
+        self._require_inside(x, parameters)
+        noise, level = Noise(parameters, seed), parameters.levels
+        z = noise.fresh(self.inputs.encoded(x), level)
+        for layer in self.layers:
+            z = noise.rescaled(layer.weight @ z + layer.bias[:, None], level)
+            level -= 1
+            if (a := layer.activation) is not None:
+                z = np.polynomial.chebyshev.chebval(z, a.coefficients)
+                for _ in range(a.depth):
+                    z = noise.rescaled(z, level, max(1.0, float(np.abs(a.coefficients).sum())))
+                    level -= 1
+        return np.ascontiguousarray(z.T)
 
-    def predict_proba(self, values: Any) -> Floats:
-        """Returns the probabilities of the classes [count, classes], or of the labels, of decrypted values.
+    def _example(self, count: int) -> ckks.Tensor:
+        """Returns an encrypted request of zeros, with new keys."""
+        secret = ckks.SecretKey.generate(self.parameters(samples=count))
+        x = secret.encrypt(np.zeros((self.features, secret.parameters.slots)))
+        return served(self.keys(secret), x)
 
-        Raises DtypeError if the estimator has no probabilities, ShapeError.
-
-        >>> judge = nn.Model("a judge", (layer,), np.array(["no", "yes"]), True, 8.0)
-        >>> judge.predict([[-1.0, 2.0]]).tolist(), judge.predict_proba([[-1.0, 2.0]]).round(3).tolist()
-        (['no', 'yes'], [[0.731, 0.269], [0.119, 0.881]])
-        """
-        return self.output.probabilities(self._values(values).T, self.name)
+    def _execute(self, samples: Any) -> Floats:
+        count = self._columns(samples).shape[1]
+        secret = ckks.SecretKey.generate(self.parameters(samples=count))
+        answer = self(served(self.keys(secret), self.encrypt(secret, samples)))
+        return self.decrypt(secret, answer, samples)
 
     def export(
         self,
@@ -355,14 +397,6 @@ class Model(HtmlRepr):
             labels=labels,
         )
 
-    def _values(self, values: Any) -> Floats:
-        decrypted = complexes(values, "decrypted values")[0].real
-        if decrypted.ndim != 2 or len(decrypted) != self.outputs:
-            raise _core.ShapeError(
-                f"values of {self.name} must be [{self.outputs}, samples], not of shape {decrypted.shape}"
-            )
-        return decrypted
-
     def _rows(self) -> Rows:
         sizes = " -> ".join(str(n) for n in (self.features, *(len(layer.weight) for layer in self.layers)))
         details = [("columns", some(self.inputs.names))] if self.inputs.names else []
@@ -375,7 +409,7 @@ class Model(HtmlRepr):
         return f"<model of {self.name}: {rows['layers']}, {self.depth} levels, error {self.report.largest_error:.2g}{same}>"
 
 
-def from_sklearn(
+def compile_estimator(
     estimator: Any,
     calibration: Any,
     *,
@@ -383,54 +417,12 @@ def from_sklearn(
     error: float | None = None,
     margin: float = 1.25,
     intervals: str = "calibrated",
-) -> Model:
-    """Makes a model for encrypted features, by CKKS, of a fitted estimator of scikit-learn.
+) -> EstimatorModel:
+    """Makes a model for encrypted features, by CKKS, of a fitted linear model or perceptron of scikit-learn.
 
-    Supported estimators:
-
-    - Linear models: LinearRegression, Ridge, Lasso, ElasticNet, SGDRegressor, LinearSVR, PoissonRegressor and others;
-      LogisticRegression, RidgeClassifier, LinearSVC, SGDClassifier, Perceptron, LinearDiscriminantAnalysis.
-    - Multilayer perceptrons: MLPClassifier, MLPRegressor.
-    - These at the end of a Pipeline with linear steps: StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA,
-      TruncatedSVD, selections (SelectKBest and others), and a ColumnTransformer of such steps.
-    - These in a search (GridSearchCV), by its `best_estimator_`.
-
-    Other estimators, steps and options raise DtypeError, as does a subclass that overrides predictions.
-
-    The model reproduces the estimator's classes with their type, probabilities, multiple labels, and the exponential of a
-    Poisson regressor. On the calibration data its results are compared with the estimator's `predict`, `decision_function`
-    and `predict_proba`; a difference beyond rounding raises DtypeError. The client computes the final softmax, logistic
-    function or exponential (`predict`, `predict_proba`).
-
-    `calibration` holds samples [count, features] like the future inputs, such as the training data. The samples determine
-    the magnitude of values and the intervals of activations. An activation becomes a least-squares polynomial of `degree`
-    (7) on an interval `margin` times as wide as its observed arguments. Outside the interval the polynomial diverges, so
-    `Model.encrypt` refuses such samples. `ranges` holds the range of each feature, widened by `margin`. `report` states the
-    differences to the estimator.
-
-    With `error` instead of `degree`, an activation becomes the polynomial of the smallest degree whose error is at most
-    `error` on the whole interval (`hg.ckks.approximate`).
-
-    With ``intervals="proven"`` the intervals cover all samples inside `ranges`, by interval arithmetic over the layers.
-    Clients without the weights then refuse all samples that could be wrong. Wider intervals need a larger `degree`.
-
-    If the estimator was fitted with column names, the columns of data frames are matched by name.
-
-    Raises DtypeError for unsupported estimators, ParameterError if the estimator is not fitted or all its decision values
-    are 0, ShapeError, and PlaintextRangeError for samples or weights with infinities or NaN.
-
-    >>> from sklearn.linear_model import LinearRegression
-    >>> samples = np.random.default_rng(1).normal(size=(20, 3))
-    >>> fitted = LinearRegression().fit(samples, samples @ [1, 2, 3])
-    >>> model = nn.from_sklearn(fitted, samples)
-    >>> secret = hg.SecretKey.generate(model.parameters(samples=len(samples)))
-    >>> x = hg.Server(secret.evaluation_keys()).bind(model.encrypt(secret, samples))
-    >>> found = model.predict(secret.decrypt(model(x)))[:20]
-    >>> bool(np.abs(found - fitted.predict(samples)).max() < 1e-3)
-    True
-    """
+    `heliograph.ml.compiling.compile` documents arguments and errors."""
     if degree is not None and error is not None:
-        raise _core.ParameterError("from_sklearn takes degree= or error=, not both")
+        raise _core.ParameterError("compile takes degree= or error=, not both")
     degree = count_of(7 if degree is None else degree, "degree", 1)
     if error is not None and not 0 < real(error, "the error") < math.inf:
         raise _core.ParameterError(f"the error of an activation must be a number above 0, not {described(error)}")
@@ -462,7 +454,9 @@ def from_sklearn(
     fit = _Fit(fitted.activation, degree, error, margin)
     layers, largest = _fitted(weights, biases, fit, x, box if proven else None)
     ranges = _ranges(layers, low, high, box, largest, proven)
-    model = Model(fitted.name, layers, fitted.classes, False, largest, ranges=ranges, inputs=inputs, output=fitted.output)
+    model = EstimatorModel(
+        fitted.name, layers, fitted.classes, False, largest, ranges=ranges, inputs=inputs, output=fitted.output
+    )
     if fitted.output.link == "identity":
         model._largest = float(np.abs(exact).max())
     model.report = _compared(model, own, _layered(layers, x))
@@ -585,17 +579,17 @@ def _layered(layers: tuple[Dense, ...], x: Floats) -> Floats:
     return x
 
 
-def _compared(model: Model, own: tuple[npt.NDArray[Any], Floats | None, Floats | None], values: Floats) -> Report:
+def _compared(model: EstimatorModel, own: tuple[npt.NDArray[Any], Floats | None, Floats | None], values: Floats) -> Report:
     """Compares values [outputs, count] with the estimator's own predictions, decision values and probabilities."""
     predicted, decided, probabilities = own
-    mirrored = model.predict(values)
+    mirrored = model.predictions(values.T)
     with np.errstate(all="ignore"):
         if model.output.kind == "values":
             errors = np.where(mirrored == predicted, 0.0, np.abs(mirrored - predicted))  # exponentials may be infinite
         elif decided is not None:
             errors = np.abs((values[0] if decided.ndim == 1 else values.T) - decided)
         elif probabilities is not None and model.output.probability:
-            errors = np.abs(model.predict_proba(values) - probabilities)
+            errors = np.abs(model.probabilities(values.T) - probabilities)
         else:
             errors = np.asarray(mirrored != predicted).astype(np.float64)
     same = None

@@ -1,0 +1,199 @@
+"""Closed-form counts of CKKS operations: calls by kernel, modular products, bytes of keys and plaintexts.
+
+They equal the counts of a program that is recorded on the `null` device, but need no keys and encode nothing. So a search
+over layouts and levels can ask for many of them. With a profile (`profile.py`) they give seconds.
+
+The products are those of the expansions in `src/device/expand.cpp`. Names: N is the ring degree, l the primes of a level,
+k the special primes, d the digits at that level, and T = N / 2 log2(N) the products of one transform.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from heliograph import _core
+from heliograph._common.arguments import of_kind
+from heliograph.ckks import Parameters
+from heliograph.ckks.keys import SecretKey
+
+
+@functools.lru_cache(maxsize=8)
+def _bootstrap_rotations(parameters: Parameters) -> frozenset[int]:
+    """Return the rotations of the bootstrapping keys of a set, read from keys on the `null` device."""
+    secret = SecretKey.generate(Parameters(parameters._core.on_device("null")))
+    return frozenset(int(step) for step in secret.evaluation_keys(bootstrap=True).rotations)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Counts of one operation on one ciphertext, or of several together.
+
+    >>> (Counts({"add": 1}) + Counts({"add": 2}, 5)).times(3)
+    Counts(calls={'add': 9}, products=15)
+    """
+
+    calls: Mapping[str, int] = field(default_factory=dict)  #: calls by kernel
+    products: int = 0  #: modular products
+
+    def __add__(self, other: Counts) -> Counts:
+        names = {**self.calls, **other.calls}
+        calls = {name: self.calls.get(name, 0) + other.calls.get(name, 0) for name in names}
+        return Counts(calls, self.products + other.products)
+
+    def times(self, count: int) -> Counts:
+        """Return the counts of `count` such operations."""
+        return Counts({name: calls * count for name, calls in self.calls.items()}, self.products * count)
+
+
+class Counter:
+    """Counts of the operations of one CKKS parameter set.
+
+    Each method takes the level of the operands. Raises LevelError for a level that the set does not have.
+
+    >>> import heliograph as hg
+    >>> counter = Counter(hg.ckks.parameters(depth=3, precision=30, slots=1024))
+    >>> counter.rotation(2).calls, counter.product(2).products > counter.rotation(2).products
+    ({'key_switch': 1}, True)
+    """
+
+    def __init__(self, parameters: Parameters) -> None:
+        self.parameters = of_kind(parameters, Parameters, "counts are of")
+        spec: Any = parameters._core.spec
+        self.n = int(spec.n)
+        self._special = len(spec.special)
+        self._levels = [frozenset(int(i) for i in primes) for primes in spec.levels]  # places in the chain, by level
+        ends = list(itertools.accumulate(int(size) for size in spec.digits))
+        self._digits = [range(end - int(size), end) for end, size in zip(ends, spec.digits, strict=True)]
+        self._transform = self.n // 2 * int(math.log2(self.n))
+
+    # ---- limbs and bytes ----
+
+    def limbs(self, level: int) -> int:
+        """Return the primes of a ciphertext's modulus at a level."""
+        top = self.parameters.levels
+        if not 1 <= level <= top:
+            raise _core.LevelError(f"a level must be between 1 and {top}, got {level}")
+        return len(self._levels[level - 1])
+
+    def _require_product(self, level: int) -> None:
+        self.limbs(level)
+        if level < 2:
+            raise _core.LevelError(f"a product needs operands of level 2 or higher, got {level}")
+
+    def key_bytes(self, rotations: Iterable[int] = (), *, relinearize: bool = True, bootstrap: bool = False) -> int:
+        """Return the bytes of evaluation keys in memory: one switching key a rotation, relinearization, bootstrapping.
+
+        Bootstrapping keys include relinearization and some rotations, which serve all operations.
+        """
+        p = self.parameters
+        steps = {step % p.period for step in rotations} - {0}
+        if not bootstrap:
+            return (len(steps) + bool(relinearize)) * int(p.switch_key_bytes)
+        if not p.bootstrapping_level:
+            raise _core.ParameterError("this parameter set has no bootstrapping; use a set of hg.ckks.named() that has")
+        return len(steps - _bootstrap_rotations(p)) * int(p.switch_key_bytes) + int(p.bootstrapping_key_bytes)
+
+    def plaintext_bytes(self, diagonals: int, level: int, period: int | None = None) -> int:
+        """Return the bytes of the encoded diagonals of a matrix for operands of a level, which repeat with `period` slots.
+
+        They have the primes of the level and the special ones. A plaintext of real or complex values that repeat with a
+        period needs 2 * period words a prime.
+        """
+        words = min(2 * (period or self.parameters.slots), self.n)
+        return diagonals * words * (self.limbs(level) + self._special) * self.parameters.word_size // 8
+
+    # ---- parts of key switches, in products ----
+
+    def _sizes(self, level: int) -> list[int]:
+        """Return the primes of each digit at a level."""
+        primes = self._levels[level - 1]
+        sizes = (sum(place in primes for place in digit) for digit in self._digits)
+        return [size for size in sizes if size]
+
+    def _raise(self, level: int) -> int:
+        """Digits from coefficients: conversions to the other primes, and transforms."""
+        extended = self.limbs(level) + self._special
+        sizes = self._sizes(level)
+        convert = sum(self.n * size * (1 + extended - size) for size in sizes)
+        return convert + len(sizes) * extended * self._transform
+
+    def _inner(self, level: int) -> int:
+        """One product of digits and a key."""
+        return 2 * len(self._sizes(level)) * (self.limbs(level) + self._special) * self.n
+
+    def _divide(self, level: int, target: int, special: bool) -> int:
+        """A division of a ciphertext of `level`, and of the special primes, to the primes of `target`.
+
+        Dropped primes are transformed back and converted to the target's. Primes of both levels are multiplied by constants.
+        """
+        both = len(self._levels[level - 1] & self._levels[target - 1])
+        dropped, kept = self.limbs(level) - both + self._special * special, self.limbs(target)
+        return 2 * ((dropped + kept) * self._transform + self.n * dropped * (1 + kept) + self.n * both)
+
+    def _switch(self, level: int, target: int, added: int) -> int:
+        """One key switch that adds `added` components and ends at the level `target`."""
+        limbs = self.limbs(level)
+        first = limbs * self._transform + self._raise(level) + self._inner(level)
+        return first + added * limbs * self.n + self._divide(level, target, True)
+
+    # ---- operations ----
+
+    def addition(self, level: int) -> Counts:
+        """Return the counts of a sum of two ciphertexts."""
+        self.limbs(level)
+        return Counts({"add": 1})
+
+    def product(self, level: int) -> Counts:
+        """Return the counts of a product of two ciphertexts, with relinearization and rescaling in one key switch."""
+        self._require_product(level)
+        tensor = 4 * self.limbs(level) * self.n
+        return Counts({"key_switch": 1, "tensor": 1}, tensor + self._switch(level, level - 1, 2))
+
+    def constant_product(self, level: int) -> Counts:
+        """Return the counts of a product with a number, with its rescaling."""
+        self._require_product(level)
+        products = 2 * self.limbs(level) * self.n + self._divide(level, level - 1, False)
+        return Counts({"divide": 1, "mul_constants": 1}, products)
+
+    def rotation(self, level: int) -> Counts:
+        """Return the counts of one rotation."""
+        self.limbs(level)
+        return Counts({"key_switch": 1}, self._switch(level, level, 1))
+
+    def transform(self, level: int, numbers: Iterable[int], baby: int) -> Counts:
+        """Return the counts of a `LinearTransform` with these diagonals, in giant steps of `baby` diagonals.
+
+        `numbers` are the numbers of the diagonals, from 0 to the matrix's size - 1.
+        """
+        if baby < 1:
+            raise _core.ParameterError(f"baby must be at least 1, got {baby}")
+        return Counts({"linear_sum": 1}, sum(self.transform_parts(level, numbers, baby).values()))
+
+    def transform_parts(self, level: int, numbers: Iterable[int], baby: int) -> dict[str, int]:
+        """Return the products of a `LinearTransform` by part: base, baby_step, giant_step, diagonal."""
+        self._require_product(level)
+        limbs = self.limbs(level)
+        extended = limbs + self._special
+        places = sorted(set(numbers))
+        if not places:
+            raise _core.ShapeError("a matrix must have at least one diagonal")
+        babies, giants = {number % baby for number in places}, {number // baby for number in places} - {0}
+        base = self._divide(level, level - 1, True)
+        steps = len(babies - {0})
+        if steps:
+            base += limbs * self._transform + self._raise(level)
+        base += 2 * limbs * self.n * (0 in babies)
+        # A giant step divides the second component of its sum to coefficients, and switches it to the key.
+        back = extended * self._transform + self.n * self._special * (1 + limbs) + limbs * self.n
+        giant = back + self._raise(level) + self._inner(level)
+        return {
+            "base": base,
+            "baby_step": steps * (self._inner(level) + limbs * self.n),
+            "giant_step": len(giants) * giant,
+            "diagonal": len(places) * 2 * extended * self.n,
+        }

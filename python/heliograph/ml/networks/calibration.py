@@ -1,0 +1,91 @@
+"""Checks of samples, and the ranges of a network's values on calibration samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph import _core
+from heliograph._common.arguments import complexes, described, has_masked
+from heliograph.ml.errors import ModelError
+from heliograph.ml.graph import Node
+from heliograph.ml.networks.cuts import Network
+from heliograph.ml.networks.evaluation import batches, evaluate
+from heliograph.ml.networks.fitting import Observed
+
+_BATCH = 64
+
+
+def samples_of(values: Any, shape: tuple[int, ...], what: str) -> npt.NDArray[np.float64]:
+    """Returns samples [count, ...] as real numbers. A single sample gets the axis of samples.
+
+    Raises DtypeError, ShapeError, and PlaintextRangeError for infinities and NaN."""
+    if has_masked(values):
+        raise _core.DtypeError(f"{what} must have no masked values; fill them first (filled(0))")
+    array, is_complex = complexes(values, what)
+    if is_complex:
+        raise _core.DtypeError(f"{what} must be real numbers, not complex ones")
+    x = np.asarray(array.real, dtype=np.float64)
+    if x.shape == shape:
+        x = x[None]
+    if x.shape[1:] != shape or not len(x):
+        sizes = ", ".join(map(str, shape))
+        raise _core.ShapeError(f"{what} must have shape (count, {sizes}) with at least one sample, not {x.shape}")
+    return x
+
+
+def labels_of(labels: Any, count: int) -> npt.NDArray[np.int64]:
+    """Returns class numbers [count]. Raises ShapeError, DtypeError."""
+    array = np.asarray(labels)
+    if array.dtype.kind not in "iu":
+        raise _core.DtypeError(f"labels must be whole class numbers, not {described(labels)}")
+    if array.shape != (count,):
+        raise _core.ShapeError(f"labels must be one class number for each of {count} samples, not of shape {array.shape}")
+    return array.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Ranges of values on the calibration samples, and the exact outputs."""
+
+    samples: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.int64] | None
+    outputs: npt.NDArray[Any]  #: exact outputs before the client's operations
+    seen: Mapping[str, Observed]  #: arguments of activations, by the cut's name
+    largest: Mapping[str, float]  #: largest magnitudes of the input and the output, with the margin
+
+
+def calibrated(network: Network, calibrate: Any, margin: float) -> Calibration:
+    """Evaluates a network on samples [count, ...], or on a pair of samples and class numbers.
+
+    Raises ModelError if a value is not finite, and the errors of `samples_of` and `labels_of`."""
+    labels = None
+    if isinstance(calibrate, tuple) and len(calibrate) == 2 and np.ndim(calibrate[0]) > np.ndim(calibrate[1]):
+        calibrate, labels = calibrate
+    samples = samples_of(calibrate, network.cuts[0].shape, "calibration samples")
+    classes = None if labels is None else labels_of(labels, len(samples))
+    x = samples.astype(np.float32)
+    parts: dict[str, list[npt.NDArray[Any]]] = {cut.name: [] for cut in network.activations}
+
+    def note(node: Node, argument: npt.NDArray[Any]) -> None:
+        if node.output in parts:
+            parts[node.output].append(argument)
+
+    last = network.result
+    outputs = np.concatenate([evaluate(network.upto(last), part, note)[last] for part in batches(x, _BATCH)])
+    for cut in network.activations:
+        if not all(np.isfinite(part).all() for part in parts[cut.name]):
+            raise ModelError(f"cannot compile node {cut.label}: its argument is not finite on the calibration samples")
+    if not np.isfinite(outputs).all():
+        raise ModelError("cannot compile this network: its output is not finite on the calibration samples")
+    seen = {name: Observed.of(values, margin) for name, values in parts.items()}
+    tiny = 1e-12
+    largest = {
+        "input": max(float(np.abs(x).max()) * margin, tiny),
+        "output": max(float(np.abs(outputs).max()) * margin, tiny),
+    }
+    return Calibration(x, classes, outputs, seen, largest)

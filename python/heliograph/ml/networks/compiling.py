@@ -1,0 +1,162 @@
+"""Compilation of neural networks to programs of CKKS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from heliograph import _core, ckks
+from heliograph._common.arguments import count_of, flag, readable_bytes, real
+from heliograph.ml.graph import Graph
+from heliograph.ml.networks.calibration import Calibration, calibrated
+from heliograph.ml.networks.cuts import Network, network_of
+from heliograph.ml.networks.design import Design
+from heliograph.ml.networks.evaluation import require_known
+from heliograph.ml.networks.fitting import Polynomial
+from heliograph.ml.networks.model import NetworkModel
+from heliograph.ml.networks.placing import Plan
+from heliograph.ml.networks.program import Circuit
+from heliograph.ml.networks.report import Approximated, NetworkReport
+from heliograph.ml.networks.search import Loss, Search
+from heliograph.ml.networks.sets import Choice, Chooser
+from heliograph.ml.networks.simulation import Simulator
+from heliograph.ml.outputs import Output
+from heliograph.programs.forecast import Costs
+
+_REPORTED = 64  # samples of the report's errors of single activations
+
+
+def compile_graph(
+    graph: Graph,
+    calibrate: Any,
+    *,
+    accuracy: float = 0.005,
+    batch: int = 1,
+    limit: Costs | None = None,
+    guard: bool = True,
+    margin: float = 1.3,
+    classifies: bool | None = None,
+    parameters: ckks.Parameters | None = None,
+    lean: bool = False,
+) -> NetworkModel:
+    """Compiles a canonical graph of a multilayer perceptron or a convolutional network for encrypted inputs, by CKKS.
+
+    `calibrate` has samples [count, ...] like the future inputs, or a pair of samples and class numbers. Activations become
+    polynomials on the range of their arguments on these samples, widened by the factor `margin`.
+
+    `accuracy` limits the loss on the calibration samples, by simulation. With class numbers it is the share of right classes
+    lost, without them the share of changed classes. For a regression it is the relative error of the outputs.
+    `classifies` tells whether the outputs are scores of classes; by default they are, if there are at least two.
+
+    `batch` samples share one request. `parameters` is a parameter set; by default the set of 128 bits with the least
+    predicted time. With `guard` decryption raises OutOfIntervalError if a value was outside an interval. With `lean` the
+    encoded matrices are not kept in memory, and are made again for each call.
+
+    Raises ModelError for an unsupported node, AccuracyError, LimitError if costs exceed `limit`, ParameterError, ShapeError,
+    DtypeError, and PlaintextRangeError for samples that are not finite.
+    """
+    accuracy, margin = real(accuracy, "the accuracy"), real(margin, "the margin")
+    if not accuracy >= 0:
+        raise _core.ParameterError(f"accuracy must be a loss of at least 0, not {accuracy:g}")
+    if not 1 <= margin <= 16:
+        raise _core.ParameterError(f"margin must be a factor between 1 and 16, not {margin:g}")
+    batch, guard = count_of(batch, "batch", 1), flag(guard, "guard")
+    require_known(graph)
+    network = network_of(graph)
+    calibration = calibrated(network, calibrate, margin)
+    several = int(np.prod(network.output.shape)) >= 2
+    classifies = several if classifies is None else flag(classifies, "classifies")
+    if classifies and not several:
+        raise _core.ParameterError("classifies=True needs at least two outputs, one score for each class")
+    search = Search(network, calibration, Chooser(network, calibration.largest, batch, parameters), classifies)
+    polynomials, choice, loss = search.run(accuracy)
+    circuit = Circuit(
+        network, choice.design, choice.plan, polynomials, choice.units, choice.parameters, guard, flag(lean, "lean")
+    )
+    report = _report(network, calibration, polynomials, choice, loss)
+    if limit is not None:
+        _require(limit, report)
+    output = Output("class", probability="softmax") if classifies else Output("values")
+    return NetworkModel(circuit, report, output)
+
+
+def _report(
+    network: Network, calibration: Calibration, polynomials: dict[str, Polynomial], choice: Choice, loss: Loss
+) -> NetworkReport:
+    """Returns the costs and the approximations."""
+    design, plan = choice.design, choice.plan
+    every = [*(m for maps in design.maps.values() for m in maps), *design.output_maps]
+    rows = []
+    samples = calibration.samples[:_REPORTED]
+    exact = calibration.outputs[: len(samples)]
+    spread = max(float(exact.std()), 1e-30)
+    for cut in network.activations:
+        assert cut.node is not None
+        fitted = polynomials[cut.name]
+        alone, _ = Simulator(network, {cut.name: fitted}).outputs(samples)
+        error = float(np.sqrt(np.mean((alone - exact) ** 2))) / spread
+        place = plan.places[cut.name]
+        function = str(cut.node.attributes["function"])
+        rows.append(
+            Approximated(
+                cut.label,
+                function,
+                fitted.low,
+                fitted.high,
+                fitted.degree,
+                fitted.depth,
+                fitted.largest_error,
+                fitted.mean_error,
+                error,
+                place.before or place.after,
+            )
+        )
+    return NetworkReport(
+        "CKKS",
+        repr(choice.parameters).strip("<>"),
+        plan.places[network.cuts[0].name].value,
+        plan.bootstraps,
+        sum(m.count for m in every),
+        sum(m.rotations for m in every),
+        plan.seconds,
+        matrix_bytes(choice.parameters, design, plan),
+        key_bytes(choice),
+        loss,
+        tuple(rows),
+        "the shapes of input and output, their scale, the parameter set, and the rotations of the keys, which follow "
+        "from the shapes of layers",
+    )
+
+
+def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
+    """Returns the bytes of the encoded matrices: words of the level's and the special primes, once per period."""
+    special = len(p._core.spec.special)
+    total = 0
+    for name, maps in (*design.maps.items(), ("", design.output_maps)):
+        level = (plan.places[name].form if name else plan.output) + 1
+        words = p._core.level_limbs(min(level, p.levels)) + special
+        total += sum(d.count * 2 * d.period for m in maps for d in m.diagonals.values()) * words * p.word_size // 8
+    return int(total)
+
+
+def key_bytes(choice: Choice) -> int:
+    """Returns the bytes of the evaluation keys in memory: rotations, relinearization, bootstrapping."""
+    p = choice.parameters
+    count = len(choice.design.rotations) + 1
+    boot = p.bootstrapping_key_bytes if choice.plan.bootstraps else 0
+    return int(count * p.switch_key_bytes + boot)
+
+
+def _require(limit: Costs, report: NetworkReport) -> None:
+    """Raises LimitError for costs beyond a maximum."""
+    if limit.seconds is not None and report.seconds > limit.seconds:
+        raise _core.LimitError(
+            f"this network would take about {report.seconds:.3g} s on two cores; limit= allows {limit.seconds:.3g} s: pass "
+            "a larger accuracy= for lower degrees"
+        )
+    if limit.nbytes is not None and report.memory_bytes > limit.nbytes:
+        raise _core.LimitError(
+            f"keys and matrices of this network would take {readable_bytes(report.memory_bytes)}; limit= allows "
+            f"{readable_bytes(limit.nbytes)}"
+        )

@@ -1,0 +1,294 @@
+"""Division of a network at its activations.
+
+A cut is a tensor that is encrypted or results from an activation. Everything between cuts is a sum of linear maps and a
+constant: a `Form`. A product of two tensors becomes the difference of two squares, which are activations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from heliograph.ml.errors import ModelError
+from heliograph.ml.graph import Graph, Node, Shape, floats
+from heliograph.ml.networks.terms import PUSHES, Floats, Terms, concatenated
+
+_MOST_TRIPLETS = 1 << 26  # 1.6 GB
+
+#: Operations at the end of a graph that the client computes after decryption.
+CLIENT_OPERATIONS = ("softmax", "log_softmax", "argmax")
+
+_REMEDIES = {
+    "maximum_pool": "train with average pools instead",
+    "softmax": "a softmax is supported as the last operation, which the client computes",
+    "log_softmax": "a softmax is supported as the last operation, which the client computes",
+    "argmax": "an argmax is supported as the last operation, which the client computes",
+    "normalize": "train with batch normalization instead, which becomes part of the layer before",
+    "matmul": "a product of two encrypted matrices is not supported",
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    """An affine map: the sum of linear maps of cuts, and a constant."""
+
+    shape: Shape
+    maps: Mapping[str, Terms]  #: linear map of each cut that it reads
+    constant: Floats  #: constant [values], flattened
+
+    def plus(self, other: Form) -> Form:
+        """Returns the sum of two forms of one shape.
+
+        >>> one = Form((1,), {"x": Terms.identity((1,))}, np.ones(1))
+        >>> one.plus(one).constant
+        array([2.])
+        """
+        maps = dict(self.maps)
+        for name, terms in other.maps.items():
+            maps[name] = maps[name].plus(terms) if name in maps else terms
+        return Form(self.shape, maps, self.constant + other.constant)
+
+    def joined(self) -> Form:
+        """Returns the form with one triplet for each pair of indices, without maps of zeros.
+
+        >>> one = Form((1,), {"x": Terms.identity((1,))}, np.ones(1))
+        >>> one.plus(one).joined().maps["x"].weights
+        array([2.])
+        """
+        joined = {name: terms.joined() for name, terms in self.maps.items()}
+        return Form(self.shape, {name: terms for name, terms in joined.items() if len(terms.weights)}, self.constant)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A tensor between linear maps: the input, or the result of an activation."""
+
+    name: str  #: name of the value in the graph
+    shape: Shape
+    node: Node | None  #: the activation; None for the input
+    form: Form | None  #: argument of the activation; None for the input
+
+    @property
+    def label(self) -> str:
+        """Words that name the cut in reports and errors."""
+        return "input" if self.node is None else self.node.source or self.name
+
+
+@dataclass(frozen=True)
+class Network:
+    """A graph as cuts in topological order, the form of its output, and the operations that the client computes."""
+
+    graph: Graph
+    cuts: tuple[Cut, ...]
+    output: Form
+    client: tuple[Node, ...]
+
+    @property
+    def activations(self) -> tuple[Cut, ...]:
+        """The cuts with an activation."""
+        return tuple(cut for cut in self.cuts if cut.node is not None)
+
+    @property
+    def result(self) -> str:
+        """Name of the value that the encrypted program computes: the output before the client's operations."""
+        return self.client[0].inputs[0] if self.client else self.graph.outputs[0]
+
+    def upto(self, value: str) -> Graph:
+        """Returns the graph with another value as its output, without later nodes."""
+        nodes = self.graph.nodes
+        count = next((i + 1 for i, node in enumerate(nodes) if node.output == value), 0)
+        return replace(self.graph, nodes=nodes[:count], outputs=(value,))
+
+
+def network_of(graph: Graph) -> Network:
+    """Divides a canonical graph at its activations.
+
+    Raises ModelError for an operation that encrypted networks do not support, with the name of its node."""
+    graph = without_products(graph)
+    client = _client_part(graph)
+    inner = graph.nodes[: len(graph.nodes) - len(client)]
+    name = graph.inputs[0]
+    cuts = [Cut(name, tuple(graph.shapes[name]), None, None)]
+    forms: dict[str, Form] = {name: _whole(name, cuts[0].shape)}
+    for node in inner:
+        shape = tuple(graph.shapes[node.output])
+        operands = [forms[v] if v in forms else _constant(graph, node, v) for v in node.inputs]
+        if node.operation == "activation":
+            cuts.append(Cut(node.output, shape, node, _required(node, operands[0].joined())))
+            forms[node.output] = _whole(node.output, shape)
+        else:
+            forms[node.output] = _pushed(node, operands, shape)
+    last = client[0].inputs[0] if client else graph.outputs[0]
+    output = forms[last].joined()
+    if not output.maps:
+        raise ModelError("cannot compile this network: its output must depend on its input, and is constant")
+    network = Network(graph, tuple(cuts), output, client)
+    return _without_unused(network)
+
+
+def _without_unused(network: Network) -> Network:
+    """Returns the network without cuts that its output does not depend on."""
+    needed = set(network.output.maps)
+    kept = []
+    for cut in reversed(network.cuts):
+        if cut.name in needed or cut.node is None:
+            kept.append(cut)
+            needed.update(cut.form.maps if cut.form else ())
+    return Network(network.graph, tuple(reversed(kept)), network.output, network.client)
+
+
+def without_products(graph: Graph) -> Graph:
+    """Returns the graph with x y = ((x + y) / 2)^2 - ((x - y) / 2)^2 in place of each product of two computed values.
+
+    The squares are activations, so their arguments have calibrated intervals and guards."""
+    nodes: list[Node] = []
+    shapes = dict(graph.shapes)
+    for node in graph.nodes:
+        if node.operation != "multiply" or any(name in graph.constants for name in node.inputs):
+            nodes.append(node)
+            continue
+        shape = tuple(shapes[node.output])
+        x, y = node.inputs
+        if x == y:
+            nodes.append(Node("activation", (x,), node.output, {"function": "square", "parameters": {}}, node.source))
+            continue
+        half = {"factor": np.float64(0.5), "offset": np.float64(0.0)}
+        minus = {"factor": np.float64(-1.0), "offset": np.float64(0.0)}
+        names = {part: f"{node.output}/{part}" for part in ("minus", "sum", "difference", "a", "b", "a2", "b2", "b3")}
+        shapes |= dict.fromkeys(names.values(), shape) | {names["minus"]: tuple(shapes[y])}
+        square = {"function": "square", "parameters": {}}
+        nodes += [
+            Node("scale", (y,), names["minus"], minus, node.source),
+            Node("add", (x, y), names["sum"], {}, node.source),
+            Node("add", (x, names["minus"]), names["difference"], {}, node.source),
+            Node("scale", (names["sum"],), names["a"], half, node.source),
+            Node("scale", (names["difference"],), names["b"], half, node.source),
+            Node("activation", (names["a"],), names["a2"], square, f"{node.source} (sum)"),
+            Node("activation", (names["b"],), names["b2"], square, f"{node.source} (difference)"),
+            Node("scale", (names["b2"],), names["b3"], minus, node.source),
+            Node("add", (names["a2"], names["b3"]), node.output, {}, node.source),
+        ]
+    return Graph(graph.inputs, graph.outputs, tuple(nodes), shapes, graph.constants, graph.name)
+
+
+def _client_part(graph: Graph) -> tuple[Node, ...]:
+    """Returns the last operations of a graph that the client computes."""
+    nodes: list[Node] = []
+    value = graph.outputs[0]
+    for node in reversed(graph.nodes):
+        if node.operation not in CLIENT_OPERATIONS or node.output != value or len(graph.users(value)) > bool(nodes):
+            break
+        nodes.insert(0, node)
+        value = node.inputs[0]
+    return tuple(nodes)
+
+
+def _whole(name: str, shape: Shape) -> Form:
+    return Form(shape, {name: Terms.identity(shape)}, np.zeros(math.prod(shape)))
+
+
+def _constant(graph: Graph, node: Node, value: str) -> Form:
+    if value not in graph.constants:
+        raise ModelError(f"cannot compile node {node.source or node.output}: its operand {value!r} must be made before it")
+    array = floats(graph.constants[value])
+    return Form(array.shape, {}, array.ravel())
+
+
+def _unsupported(node: Node, remedy: str) -> ModelError:
+    name = node.source or node.output
+    return ModelError(f"cannot compile node {name} ({node.operation}) for encrypted data: {remedy}")
+
+
+def _required(node: Node, form: Form) -> Form:
+    """Returns the form of an operand that depends on encrypted data. Raises ModelError for a constant."""
+    if not form.maps:
+        raise _unsupported(node, "its operand must depend on the input; replace it by its constant value")
+    return form
+
+
+def _pushed(node: Node, operands: list[Form], shape: Shape) -> Form:
+    """Returns the form of a linear operation. Raises ModelError for any other operation."""
+    kind = node.operation
+    if kind == "add":
+        return _broadcast(node, operands[0], shape).plus(_broadcast(node, operands[1], shape))
+    if kind == "broadcast":
+        return _broadcast(node, operands[0], shape)
+    if kind == "multiply":
+        constant, form = sorted(operands, key=lambda f: bool(f.maps))
+        factor = np.broadcast_to(constant.constant.reshape(constant.shape), shape).ravel()
+        form = _broadcast(node, form, shape)
+        maps = {name: Terms(t.shape, t.columns, t.rows, t.cols, t.weights * factor[t.rows]) for name, t in form.maps.items()}
+        return Form(shape, maps, form.constant * factor)
+    if kind == "concatenate":
+        return _concatenated(node, operands, shape)
+    if kind not in PUSHES:
+        raise _unsupported(
+            node, _REMEDIES.get(kind, f"supported are {', '.join(sorted(PUSHES))}, add, multiply, activation")
+        )
+    form = operands[0]
+    _require_small(node, form, shape)
+    maps = {name: PUSHES[kind](node, terms, shape) for name, terms in form.maps.items()}
+    return Form(shape, maps, _constant_after(node, form, shape))
+
+
+def _constant_after(node: Node, form: Form, shape: Shape) -> Floats:
+    """Returns the constant of a form after a linear operation and its bias."""
+    size = math.prod(form.shape)
+    nonzero = np.flatnonzero(form.constant)
+    terms = Terms(form.shape, size, nonzero, nonzero, np.ones(len(nonzero)))
+    made = PUSHES[node.operation](node, terms, shape).apply(form.constant)
+    if node.operation == "scale":
+        return made + np.broadcast_to(floats(node.attributes["offset"]), shape).ravel()
+    if node.operation in ("dense", "convolution"):
+        bias = floats(node.attributes["bias"])
+        bias = bias if node.operation == "dense" else bias[:, None, None]
+        return made + np.broadcast_to(bias, shape).ravel()
+    return made
+
+
+def _require_small(node: Node, form: Form, shape: Shape) -> None:
+    """Raises ModelError for a linear map of too many weights for the memory of the compiler."""
+    grow = 1
+    if node.operation == "dense":
+        grow = int(np.shape(node.attributes["weight"])[0])
+    elif node.operation == "convolution":
+        weight = np.shape(node.attributes["weight"])
+        grow = weight[0] // int(node.attributes["groups"]) * weight[2] * weight[3]
+    count = sum(len(terms.rows) for terms in form.maps.values()) * grow
+    if node.operation == "convolution":
+        count //= max(1, int(np.prod(node.attributes["strides"])))
+    if count > _MOST_TRIPLETS:
+        raise _unsupported(
+            node, f"its linear map must have at most {_MOST_TRIPLETS:,} weights, and has {count:,}; use smaller inputs"
+        )
+
+
+def _broadcast(node: Node, form: Form, shape: Shape) -> Form:
+    """Returns a form whose values are repeated to a larger shape by NumPy's rules."""
+    if form.shape == shape:
+        return form
+    source = np.broadcast_to(np.arange(math.prod(form.shape)).reshape(form.shape), shape).ravel()
+    maps = {}
+    for name, terms in form.maps.items():
+        joined = terms.joined()
+        start = np.searchsorted(joined.rows, source)
+        count = np.searchsorted(joined.rows, source, side="right") - start
+        index = np.repeat(start - np.concatenate([[0], np.cumsum(count)[:-1]]), count) + np.arange(count.sum())
+        rows = np.repeat(np.arange(len(source)), count)
+        maps[name] = Terms(shape, terms.columns, rows, joined.cols[index], joined.weights[index])
+    return Form(shape, maps, form.constant[source])
+
+
+def _concatenated(node: Node, operands: list[Form], shape: Shape) -> Form:
+    axis = int(node.attributes["axis"])
+    total = Form(shape, {}, np.zeros(math.prod(shape)))
+    offset = 0
+    for form in operands:
+        maps = {name: concatenated(terms, shape, axis, offset) for name, terms in form.maps.items()}
+        spread = concatenated(Terms.identity(form.shape), shape, axis, offset)
+        total = total.plus(Form(shape, maps, spread.apply(form.constant)))
+        offset += form.shape[axis]
+    return total

@@ -1,0 +1,81 @@
+"""Evaluation of a canonical graph on batches of clear samples, with replaceable activations.
+
+Calibration, the search of degrees and `NetworkModel.simulate` run this code. A hook replaces an activation by its polynomial
+and can add the noise of encrypted computation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph.ml.activations import FUNCTIONS
+from heliograph.ml.errors import ModelError
+from heliograph.ml.graph import OPERATIONS, Graph, Node
+from heliograph.ml.interpreter import CANONICAL
+
+Array = npt.NDArray[Any]
+#: Called with a node and its argument [samples, ...]; returns the node's values, or None for the exact function.
+Hook = Callable[[Node, Array], "Array | None"]
+
+
+def described(node: Node) -> str:
+    """Returns the words that name a node in errors."""
+    return node.source or f"{node.output} ({node.operation})"
+
+
+def evaluate(graph: Graph, samples: Array, hook: Hook | None = None) -> dict[str, Array]:
+    """Returns the outputs of a canonical graph for samples [count, ...], each with the axis of samples first.
+
+    Values that no later node reads are dropped."""
+    values: dict[str, Array] = {graph.inputs[0]: samples}
+    last = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}
+    for i, node in enumerate(graph.nodes):
+        operands = [_operand(graph, values, name, samples.dtype) for name in node.inputs]
+        made = hook(node, operands[0]) if hook is not None and node.operation == "activation" else None
+        with np.errstate(all="ignore"):
+            values[node.output] = CANONICAL[node.operation](operands, node.attributes) if made is None else made
+        for name in node.inputs:
+            if last[name] == i and name not in graph.outputs:
+                values.pop(name, None)
+    return values
+
+
+def _operand(graph: Graph, values: dict[str, Array], name: str, dtype: npt.DTypeLike) -> Array:
+    """Returns a computed value, or a constant with an axis of samples."""
+    return values[name] if name in values else np.asarray(graph.constants[name], dtype=dtype)[None]
+
+
+def batches(samples: Array, batch: int) -> Iterator[Array]:
+    """Yields consecutive parts of at most `batch` samples."""
+    for start in range(0, len(samples), batch):
+        yield samples[start : start + batch]
+
+
+def function_of(node: Node) -> Callable[[Array], Array]:
+    """Returns the exact function of an activation node. Raises ModelError for an unknown name."""
+    name, parameters = str(node.attributes["function"]), dict(node.attributes.get("parameters", {}))
+    if name not in FUNCTIONS:
+        raise ModelError(
+            f"cannot compile node {described(node)}: its activation must be one of {', '.join(sorted(FUNCTIONS))}, not "
+            f"{name!r}"
+        )
+    return lambda x: FUNCTIONS[name](x, **parameters)
+
+
+def require_known(graph: Graph) -> None:
+    """Raises ModelError for an operation that no canonical graph has, or for several inputs or outputs."""
+    if len(graph.inputs) != 1 or len(graph.outputs) != 1:
+        raise ModelError(
+            f"cannot compile this network: it must have one input and one output, not {len(graph.inputs)} and "
+            f"{len(graph.outputs)}; make a model of one input and one output"
+        )
+    for node in graph.nodes:
+        if node.operation == "activation":
+            function_of(node)
+        if node.operation not in OPERATIONS:
+            known = ", ".join(sorted(OPERATIONS))
+            raise ModelError(f"cannot compile node {described(node)}: its operation must be one of {known}")

@@ -1,0 +1,139 @@
+"""Polynomials of activations, fitted to the values that calibration samples have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.polynomial import chebyshev
+
+from heliograph import _core
+from heliograph.ml.networks.terms import Floats
+
+_BINS = 2048
+#: Weight of the points that carry no calibration value, relative to the calibration values as a whole.
+_FLOOR = 0.002
+#: Degrees of fits, by levels of the evaluation.
+DEGREES = (2, 3, 5, 7, 15, 31, 63)
+
+Function = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Values of one tensor on the calibration samples: range, and a histogram over the widened interval.
+
+    >>> seen = Observed.of([np.array([0.0, 1.0])], margin=1.5)
+    >>> seen.low, seen.high, seen.interval
+    (0.0, 1.0, (-0.5, 1.5))
+    """
+
+    low: float  #: least value
+    high: float  #: largest value
+    count: int  #: number of values
+    interval: tuple[float, float]  #: the range, widened at both ends by (margin - 1) times its largest magnitude
+    histogram: npt.NDArray[np.int64] = field(repr=False, compare=False)
+
+    @staticmethod
+    def of(parts: list[npt.NDArray[Any]], margin: float) -> Observed:
+        """Returns the range and the histogram of the values of all parts.
+
+        >>> Observed.of([np.zeros(2)], margin=1.25).interval
+        (-1.0, 1.0)
+        """
+        low, high = min(float(p.min()) for p in parts), max(float(p.max()) for p in parts)
+        more = (margin - 1) * max(-low, high)
+        edges = (low - more, high + more)
+        if not edges[1] - edges[0] > 1e-6 * max(-low, high):  # all values are equal
+            edges = (low - max(abs(low), 1.0), high + max(abs(high), 1.0))
+        histogram = np.sum([np.histogram(p, _BINS, edges)[0] for p in parts], axis=0)
+        return Observed(low, high, sum(p.size for p in parts), edges, histogram)
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """A Chebyshev series on an interval, with its errors.
+
+    >>> fit(np.square, Observed.of([np.linspace(-1, 1, 100)], margin=1.0), 2).mean_error < 1e-12
+    True
+    """
+
+    low: float
+    high: float
+    coefficients: tuple[float, ...]  #: coefficients of the Chebyshev polynomials of the interval
+    largest_error: float  #: largest distance from the function on the interval
+    mean_error: float  #: root mean square distance at the calibration values
+
+    @property
+    def degree(self) -> int:
+        """Degree of the polynomial.
+
+        >>> Polynomial(0.0, 1.0, (1.0, 2.0), 0.0, 0.0).degree
+        1
+        """
+        return len(self.coefficients) - 1
+
+    @property
+    def depth(self) -> int:
+        """Number of levels that an evaluation of an argument in [-1, 1] takes.
+
+        >>> Polynomial(-1.0, 1.0, (0.0,) * 32, 0.0, 0.0).depth
+        5
+        """
+        return int(_core.ckks.polynomial_depth(self.degree))
+
+    def __call__(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        u = (x - middle) / half
+        return np.asarray(clenshaw(u, self.coefficients), dtype=x.dtype)
+
+
+def clenshaw(u: npt.NDArray[Any], coefficients: tuple[float, ...]) -> npt.NDArray[Any]:
+    """Returns the Chebyshev series at u, in the type of u.
+
+    >>> clenshaw(np.array([0.5]), (0.0, 0.0, 1.0))
+    array([-0.5])
+    """
+    two = u + u
+    last, before = np.zeros_like(u), np.zeros_like(u)
+    for c in reversed(coefficients[1:]):
+        last, before = two * last - before + u.dtype.type(c), last
+    return np.asarray(u * last - before + u.dtype.type(coefficients[0]))
+
+
+def fit(function: Function, seen: Observed, degree: int) -> Polynomial:
+    """Fits a polynomial by least squares, weighted by the histogram and by a small weight everywhere.
+
+    Raises ValueError if the function is not finite on the interval.
+
+    >>> relu = fit(lambda v: np.maximum(v, 0), Observed.of([np.linspace(-1, 1, 100)], margin=1.25), 7)
+    >>> relu.degree, relu.mean_error < 0.02
+    (6, True)
+    """
+    low, high = seen.interval
+    u = (np.arange(_BINS) + 0.5) / (_BINS / 2) - 1
+    x = (low + high) / 2 + (high - low) / 2 * u
+    y = np.asarray(function(x), dtype=np.float64)
+    ends = np.asarray(function(np.array([low, high])), dtype=np.float64)
+    if not (np.isfinite(y).all() and np.isfinite(ends).all()):
+        raise ValueError(f"it is not finite on [{low:.6g}, {high:.6g}], the interval of the calibration samples")
+    share = seen.histogram / max(1, seen.histogram.sum())
+    weight = np.sqrt(share + _FLOOR / _BINS)
+    scale = max(float(np.abs(y).max()), 1e-300)
+    matrix = chebyshev.chebvander(u, degree)
+    solution = np.linalg.lstsq(matrix * weight[:, None], y / scale * weight, rcond=None)[0]
+    coefficients = tuple(float(c) for c in _trimmed(solution) * scale)
+    near = np.linspace(-1, 1, 4 * _BINS + 1)
+    exact = np.asarray(function((low + high) / 2 + (high - low) / 2 * near), dtype=np.float64)
+    largest = float(np.abs(clenshaw(near, coefficients) - exact).max())
+    mean = float(np.sqrt(((clenshaw(u, coefficients) - y) ** 2 * share).sum()))
+    return Polynomial(low, high, coefficients, largest, mean)
+
+
+def _trimmed(coefficients: Floats) -> Floats:
+    """Returns the coefficients without a negligible end."""
+    kept = np.flatnonzero(np.abs(coefficients) > 1e-13 * np.abs(coefficients).max())
+    return coefficients[: max(2, int(kept[-1]) + 1)] if len(kept) else np.zeros(2)

@@ -1,0 +1,152 @@
+"""Layouts: the places of a tensor's values in the slots of ciphertexts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph.ml.graph import Shape
+from heliograph.ml.networks.terms import Floats, Indices
+
+#: Digits of an index along one axis: (length, distance in slots), the lowest digit first.
+Digits = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places of the values of a tensor, and of several samples, in ciphertexts of `slots` slots.
+
+    An index along an axis is written in mixed radix. Each digit moves by its distance, so channels can fill the gaps that
+    strides leave between pixels. The values of a sample repeat with `period`; several samples are `period` apart and do not
+    repeat. A tensor of more than `slots` places has several ciphertexts.
+
+    >>> layout = Layout((2, 2), (((2, 4),), ((2, 1),)), 8, 16)
+    >>> layout.pack(np.array([[[1, 2], [3, 4]]]))[0, :8]
+    array([1., 2., 0., 0., 3., 4., 0., 0.])
+    """
+
+    shape: Shape
+    digits: tuple[Digits, ...]  #: digits of each axis
+    period: int  #: places of one sample, a power of two
+    slots: int  #: slots of a ciphertext
+    batch: int = 1  #: number of samples; more than 1 do not repeat
+
+    @property
+    def ciphertexts(self) -> int:
+        """Number of ciphertexts."""
+        return max(1, self.period * (self.batch if self.batch > 1 else 1) // self.slots)
+
+    @property
+    def places(self) -> Indices:
+        """Place of each value of a sample, in row-major order."""
+        total = np.zeros((), dtype=np.int64)
+        for length, digits in zip(self.shape, self.digits, strict=True):
+            index, place = np.arange(length, dtype=np.int64), np.zeros(length, dtype=np.int64)
+            for i, (size, distance) in enumerate(digits):
+                digit = index if i == len(digits) - 1 else index % size
+                place, index = place + digit * distance, index // size
+            total = total[..., None] + place
+        return total.ravel()
+
+    def spread(self, values: Floats) -> Floats:
+        """Returns one vector of values of a sample, repeated for all samples: [ciphertexts, slots].
+
+        >>> Layout((1,), (((1, 1),),), 1, 4).spread(np.array([2.0]))
+        array([[2., 2., 2., 2.]])
+        """
+        one = np.zeros(self.period)
+        one[self.places] = values
+        width = self.ciphertexts * self.slots
+        return np.tile(one, width // self.period).reshape(self.ciphertexts, self.slots)
+
+    def pack(self, samples: npt.NDArray[np.floating]) -> Floats:
+        """Returns samples [count, ...] of at most `batch` as slots [ciphertexts, slots].
+
+        >>> Layout((1,), (((1, 1),),), 2, 4, 2).pack(np.array([[5.0], [6.0]]))
+        array([[5., 0., 6., 0.]])
+        """
+        count = len(samples)
+        if self.batch == 1:
+            return self.spread(np.asarray(samples[0], dtype=np.float64).ravel())
+        every = np.zeros((max(self.batch, self.ciphertexts * self.slots // self.period), self.period))
+        every[:count, self.places] = np.asarray(samples, dtype=np.float64).reshape(count, -1)
+        return every.reshape(self.ciphertexts, self.slots)
+
+    def unpack(self, slots: Floats, count: int = 1) -> Floats:
+        """Returns `count` samples [count, ...] of slots [ciphertexts, slots].
+
+        >>> layout = Layout((1,), (((1, 1),),), 2, 4, 2)
+        >>> layout.unpack(layout.pack(np.array([[5.0], [6.0]])), 2).ravel()
+        array([5., 6.])
+        """
+        every = np.asarray(slots).reshape(-1, self.period)[:count]
+        return np.ascontiguousarray(every[:, self.places]).reshape(count, *self.shape)
+
+
+def power(size: int) -> int:
+    """Returns the least power of two that is at least `size`.
+
+    >>> power(5)
+    8
+    """
+    return 1 << max(0, size - 1).bit_length()
+
+
+def raster(shape: Shape, slots: int, batch: int = 1) -> Layout:
+    """Returns the row-major layout, each axis padded to a power of two.
+
+    >>> raster((3, 4, 4), 64).period
+    64
+    """
+    distance, digits = 1, []
+    for length in reversed(shape):
+        digits.append(((length, distance),))
+        distance *= power(length)
+    return Layout(shape, tuple(reversed(digits)), distance, slots, batch)
+
+
+def packed(shape: Shape, slots: int, batch: int = 1) -> Layout:
+    """Returns the row-major layout without places between the rows.
+
+    >>> packed((3, 5), 64).period
+    16
+    """
+    distance, digits = 1, []
+    for length in reversed(shape):
+        digits.append(((length, distance),))
+        distance *= length
+    return Layout(shape, tuple(reversed(digits)), power(distance), slots, batch)
+
+
+def strided(source: Layout, strides: Sequence[int], shape: Shape) -> Layout | None:
+    """Returns the layout of an image [channels, rows, columns] after a stride of a convolution or pool of `source`.
+
+    Rows and columns keep their places, so only every stride-th place is used. Channels fill the places between. Returns None
+    if the source is no image whose rows and columns have one distance, or if a stride or a distance is no power of two.
+    """
+    if len(source.shape) != 3 or any(len(d) != 1 for d in source.digits[1:]) or any(s & (s - 1) for s in strides):
+        return None
+    (high, row), (wide, column) = source.digits[1][0], source.digits[2][0]
+    if shape[1] > -(-high // strides[0]) or shape[2] > -(-wide // strides[1]):
+        return None
+    gaps: list[tuple[int, int]] = []
+    distances = [row, column, *(distance for size, distance in source.digits[0] if size > 1)]
+    if any(d & (d - 1) for d in distances) or wide * column > row:
+        return None
+    blocks = power(max(high * row, wide * column))
+    inside = [digit for digit in source.digits[0] if digit[1] < blocks and digit[0] > 1]
+    gaps += inside
+    gaps += [(strides[1], column)] if strides[1] > 1 else []
+    gaps += [(strides[0], row)] if strides[0] > 1 else []
+    count, digits = shape[0], []
+    for size, distance in gaps:
+        if count <= 1:
+            break
+        digits.append((size, distance))
+        count = -(-count // size)
+    digits.append((count, blocks))
+    rows = (((shape[1], row * strides[0]),), ((shape[2], column * strides[1]),))
+    return Layout(shape, (tuple(digits), *rows), blocks * power(count), source.slots, source.batch)

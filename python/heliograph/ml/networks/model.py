@@ -1,0 +1,238 @@
+"""Networks for encrypted inputs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph import _core, ckks
+from heliograph._common.arguments import described, flag, text_of
+from heliograph._common.exporters import export
+from heliograph._common.html import Rows
+from heliograph.keys import Server
+from heliograph.ml.model import Model
+from heliograph.ml.networks.calibration import labels_of, samples_of
+from heliograph.ml.networks.cuts import Network
+from heliograph.ml.networks.evaluation import batches, evaluate
+from heliograph.ml.networks.layouts import Layout
+from heliograph.ml.networks.program import Circuit
+from heliograph.ml.networks.report import NetworkReport
+from heliograph.ml.networks.simulation import Simulator, noise_of
+from heliograph.ml.outputs import Output
+
+Floats = npt.NDArray[np.float64]
+
+
+def packed_request(key: Any, layout: Layout, unit: float, level: int, samples: Any, unchecked: bool) -> ckks.Tensor:
+    """Encrypts samples [count, ...] divided by `unit` in a layout.
+
+    Raises PlaintextRangeError for values beyond `unit`, unless `unchecked`; ShapeError, DtypeError."""
+    x = samples_of(samples, layout.shape, "samples")
+    if len(x) > layout.batch:
+        raise _core.ShapeError(
+            f"one encrypted input takes at most {layout.batch} samples, not {len(x)}; encrypt them one after another, or "
+            "compile with a larger batch="
+        )
+    largest = float(np.abs(x).max())
+    if largest > unit * (1 + 1e-9) and not unchecked:
+        raise _core.PlaintextRangeError(
+            f"cannot encrypt samples: values must be at most {unit:.6g} in magnitude, the calibrated range with its margin, "
+            f"and reach {largest:.6g}; check the normalisation, or calibrate on samples like these"
+        )
+    bound = max(1.0, largest / unit) if unchecked else 1.0
+    encrypted: ckks.Tensor = key.encrypt(np.clip(layout.pack(x) / unit, -bound, bound), level=level, bound=bound)
+    return encrypted
+
+
+class NetworkModel(Model):
+    """A neural network for inputs encrypted by CKKS. `compile_graph` makes models.
+
+    A client encrypts samples by `encrypt`, a server calls the model with the encrypted tensor, and the client decrypts the
+    values by `decrypt`. Values [count, outputs] are the network's outputs in row-major order, before the softmax.
+    """
+
+    def __init__(self, circuit: Circuit, report: NetworkReport, output: Output) -> None:
+        self._circuit = circuit
+        self.name = "a network"
+        #: Costs and approximations.
+        self.report = report
+        self.output = output
+        self.classes = np.arange(max(2, self.outputs)) if output.kind == "class" else None
+
+    @property
+    def network(self) -> Network:
+        """The network's linear maps and activations."""
+        return self._circuit.network
+
+    @property
+    def circuit(self) -> Circuit:
+        """The encrypted program."""
+        return self._circuit
+
+    @property
+    def parameters(self) -> ckks.Parameters:
+        """The parameter set."""
+        return self._circuit.parameters
+
+    @property
+    def needs(self) -> dict[str, Any]:
+        """Arguments of `SecretKey.evaluation_keys` for the keys of one call."""
+        return self._circuit.needs
+
+    @property
+    def batch(self) -> int:
+        """Number of samples in one encrypted input."""
+        return self._circuit.design.batch
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return self.network.cuts[0].shape
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the outputs of one sample."""
+        return self.network.output.shape
+
+    @property
+    def features(self) -> int:
+        """Number of values of one sample."""
+        return math.prod(self.input_shape)
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs of one sample."""
+        return math.prod(self.output_shape)
+
+    def encrypt(self, key: Any, samples: Any, *, unchecked: bool = False) -> ckks.Tensor:
+        """Encrypts at most `batch` samples [count, ...], by a secret or public key.
+
+        Raises PlaintextRangeError for values beyond the range of the calibration samples with its margin, for infinities and
+        NaN; DtypeError, ShapeError, MismatchError. With ``unchecked=True`` values beyond the range are encrypted; the guards
+        of the activations then notice values outside their intervals."""
+        if not isinstance(key, (ckks.SecretKey, ckks.PublicKey)):
+            raise _core.DtypeError(f"samples are encrypted by a secret or public key of CKKS, not by {described(key)}")
+        if key.parameters != self.parameters:
+            raise _core.MismatchError(
+                f"cannot encrypt for this model: the key must be of the model's set, {self.parameters!r}; make it by "
+                "hg.SecretKey.generate(model.parameters)"
+            )
+        return packed_request(
+            key, self._layout, self._unit, self._circuit.input_level, samples, flag(unchecked, "unchecked")
+        )
+
+    @property
+    def _layout(self) -> Layout:
+        return self._circuit.design.layouts[self.network.cuts[0].name]
+
+    @property
+    def _unit(self) -> float:
+        return self._circuit.units.values[self.network.cuts[0].name]
+
+    def __call__(self, x: Any) -> Any:
+        """Returns the encrypted outputs of an encrypted input. Raises ShapeError, LevelError, MissingKeyError."""
+        if not isinstance(x, ckks.Tensor):
+            raise _core.DtypeError(f"a model takes a tensor of CKKS, not {type(x).__name__}")
+        if x.shape != (self._layout.ciphertexts,) or x.level < self._circuit.input_level:
+            raise _core.ShapeError(
+                f"this model takes a tensor of shape ({self._layout.ciphertexts},) at level {self._circuit.input_level}, "
+                f"not of shape {x.shape} at level {x.level}; make it by model.encrypt(key, samples)"
+            )
+        return self._circuit(x)
+
+    def decrypt(self, secret: Any, answer: Any, like: Any = None, *, unchecked: bool = False) -> Floats:
+        """Returns the values [count, outputs] of an answer. `like` is the samples that were encrypted: then `count` is their
+        number; otherwise `batch`.
+
+        Raises OutOfIntervalError, with the node's name, if a value was outside the interval of an activation, unless
+        `unchecked`; ShapeError, DtypeError, WrongKeyError."""
+        if not isinstance(secret, ckks.SecretKey):
+            raise _core.DtypeError(f"answers are decrypted by a secret key of CKKS, not by {described(secret)}")
+        output = self._circuit.design.output
+        if not isinstance(answer, ckks.Tensor) or answer.shape != (output.ciphertexts,):
+            raise _core.ShapeError(
+                f"an answer of a network must be a tensor of CKKS of shape ({output.ciphertexts},), not {described(answer)}"
+            )
+        count = self.batch if like is None else len(samples_of(like, self.input_shape, "like"))
+        if count > self.batch:
+            raise _core.ShapeError(f"an answer has values of at most {self.batch} samples, not {count}")
+        slots = secret.decrypt(answer, unchecked=flag(unchecked, "unchecked"))
+        return (output.unpack(slots, count) * self._circuit.units.output).reshape(count, self.outputs)
+
+    def run(self, secret: ckks.SecretKey, samples: Any, keys: Any = None) -> Floats:
+        """Encrypts samples [count, ...], computes and decrypts: values [count, outputs]. Without `keys` they are made."""
+        x = samples_of(samples, self.input_shape, "samples")
+        server: Server[Any] = Server(self.keys(secret) if keys is None else keys)
+        parts = []
+        for part in batches(x, self.batch):
+            parts.append(self.decrypt(secret, self(server.bind(self.encrypt(secret, part))), like=part))
+        return np.concatenate(parts)
+
+    def _execute(self, samples: Any) -> Floats:
+        return self.run(ckks.SecretKey.generate(self.parameters), samples)
+
+    def clear(self, samples: Any) -> Floats:
+        """Returns the exact values [count, outputs] of clear samples."""
+        x = samples_of(samples, self.input_shape, "samples").astype(np.float32)
+        graph = self.network.upto(self.network.result)
+        made = np.concatenate([evaluate(graph, part)[self.network.result] for part in batches(x, 64)])
+        return made.reshape(len(x), self.outputs).astype(np.float64)
+
+    def simulate(self, samples: Any, *, seed: int = 0, beyond: str = "raise") -> Floats:
+        """Returns values [count, outputs] of clear samples by the polynomials, with noise of the modelled size.
+
+        Decryption would raise OutOfIntervalError for a sample with a value outside an interval, and so does this function.
+        With ``beyond="nan"`` the values of such samples are NaN. Raises ParameterError, and the errors of `encrypt`."""
+        how = text_of(beyond, "beyond", ("raise", "nan"))
+        x = samples_of(samples, self.input_shape, "samples")
+        circuit = self._circuit
+        outside = np.flatnonzero(np.abs(x.reshape(len(x), -1)).max(axis=1) > self._unit * (1 + 1e-9))
+        simulator = Simulator(circuit.network, circuit.polynomials, noise_of(circuit.parameters, circuit.plan))
+        made, found = simulator.outputs(x, seed)
+        if how == "raise":
+            if len(outside):
+                raise _core.PlaintextRangeError(
+                    f"sample {outside[0]} has values beyond {self._unit:.6g}, the calibrated range with its margin"
+                )
+            for name, which in found.items():
+                cut = next(cut for cut in circuit.network.cuts if cut.name == name)
+                raise _core.OutOfIntervalError(
+                    f"an argument of {cut.label} is outside its interval for {len(np.unique(which))} samples, sample "
+                    f"{which[0]} first; calibrate on samples like these, or pass beyond='nan'"
+                )
+        for which in (outside, *found.values()):
+            made[which] = np.nan
+        return made.reshape(len(x), self.outputs).astype(np.float64)
+
+    def score(self, samples: Any, targets: Any, *, fhe: str = "simulate") -> float:
+        """Returns the share of samples [count, ...] of the right class, or a regression's R^2.
+
+        In the simulation, samples with a value outside an interval count as wrong classes."""
+        if self.output.kind != "class" or fhe != "simulate":
+            return super().score(samples, targets, fhe=fhe)
+        values = self.simulate(samples, beyond="nan")
+        right = labels_of(targets, len(values))
+        classes = np.where(np.isfinite(values).all(axis=1), self.predictions(np.nan_to_num(values)), -1)
+        return float((classes == right).mean())
+
+    def export(self, path: Any, **texts: Any) -> Any:
+        """Writes the model as a model bundle (`hg.ModelBundle`) and returns it: its weights, levels and client.
+
+        `texts` are `name`, `version`, `title` and `labels` of the classes. Raises ParameterError, OSError."""
+        return export("network.compiled", self, path, **texts)
+
+    def _rows(self) -> Rows:
+        return [("input", f"{self.input_shape}, {self.batch} in a request"), *self.report._rows()]
+
+    def __repr__(self) -> str:
+        r = self.report
+        return (
+            f"<network of {len(r.activations)} activations: {r.parameters}, {r.bootstraps} bootstraps, "
+            f"about {r.seconds:.3g} s on two cores, {r.loss.kind} {r.loss.lost:.3g}>"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(f"{label:>11}  {text}" for label, text in self._rows())

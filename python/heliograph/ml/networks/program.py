@@ -1,0 +1,207 @@
+"""The encrypted program of a network: linear maps, polynomials and bootstraps on tensors of CKKS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from heliograph import ckks
+from heliograph._common.functions import concatenate
+from heliograph.ckks.approximation import with_errors
+from heliograph.ml.networks.cuts import Network
+from heliograph.ml.networks.design import Design, Map
+from heliograph.ml.networks.diagonals import Diagonals
+from heliograph.ml.networks.fitting import Polynomial
+from heliograph.ml.networks.placing import Plan
+from heliograph.ml.networks.terms import Floats
+
+#: Assumed error of arguments in [-1, 1], for the limits of guards. Worst-case bounds grow by orders of magnitude with each
+#: layer, beyond all use; `NetworkModel.simulate` models the errors and `compare` measures them.
+_ARGUMENT_ERROR = 2.0**-12
+_SAME = 1e-9  # largest relative distance of factors that count as equal
+
+
+@dataclass(frozen=True)
+class Units:
+    """Numbers by which values are divided in ciphertexts, so that encrypted values are in [-1, 1].
+
+    `arguments` are the middle and half the length of the intervals of activations."""
+
+    values: Mapping[str, float]
+    arguments: Mapping[str, tuple[float, float]]
+    output: float
+
+
+@dataclass
+class Circuit:
+    """A network with polynomials, layouts, levels and a parameter set. Calls take and return tensors of ciphertexts.
+
+    Encoded matrices are made at the first call and kept; with `lean` they are made for each call and dropped after use."""
+
+    network: Network
+    design: Design
+    plan: Plan
+    polynomials: Mapping[str, Polynomial]
+    units: Units
+    parameters: ckks.Parameters
+    guard: bool = True
+    lean: bool = False
+    _encoded: dict[tuple[str, str, int, int], Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def needs(self) -> dict[str, Any]:
+        """Arguments of `SecretKey.evaluation_keys` for the keys of the circuit."""
+        needs: dict[str, Any] = {"relinearize": True, "rotations": list(self.design.rotations)}
+        if self.plan.bootstraps:
+            needs["bootstrap"] = True
+        return needs
+
+    @property
+    def input_level(self) -> int:
+        """Level of the encrypted input."""
+        return self.plan.places[self.network.cuts[0].name].value
+
+    def __call__(self, x: Any, observer: Callable[[str, Any], None] | None = None) -> Any:
+        """Returns the encrypted output (ciphertexts,) of an encrypted input (ciphertexts,).
+
+        `observer` receives the name of each cut and its value."""
+        values = {self.network.cuts[0].name: x}
+        users = {name: i for i, cut in enumerate(self.network.cuts) if cut.form for name in cut.form.maps}
+        kept = {m.source for m in self.design.output_maps}
+        for i, cut in enumerate(self.network.cuts):
+            if cut.form is None:
+                continue
+            values[cut.name] = self._activated(cut.name, cut.label, values)
+            if observer is not None:
+                observer(cut.name, values[cut.name])
+            for name in [n for n, last in users.items() if last == i and n not in kept]:
+                values.pop(name, None)
+        middle, constant = np.zeros(()), self.network.output.constant
+        return self._form(
+            "", self.design.output_maps, constant, (float(middle), self.units.output), self.plan.output, values
+        )
+
+    def _activated(self, name: str, label: str, values: Mapping[str, Any]) -> Any:
+        """Returns the value of an activation."""
+        place, form = self.plan.places[name], next(c.form for c in self.network.cuts if c.name == name)
+        assert form is not None
+        u = self._form(name, self.design.maps[name], form.constant, self.units.arguments[name], place.form, values)
+        u = u.within((-1.0, 1.0))
+        if place.before:
+            u = _lowered(u.bootstrap(1.0).within((-1.0, 1.0)), place.argument)
+        fitted = self.polynomials[name]
+        low, high = fitted.low, fitted.high
+        text = f"{label} on [{low:.4g}, {high:.4g}]" if self.guard else ""
+        coefficients = [c / self.units.values[name] for c in fitted.coefficients]
+        u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
+        y = with_errors(u._polynomial(coefficients, "chebyshev", text), (math.nan, math.nan))
+        if place.after:
+            y = y.within(_bound(fitted, self.units.values[name])).bootstrap(1.0)
+        return _lowered(y, place.value)
+
+    def _form(
+        self,
+        name: str,
+        maps: tuple[Map, ...],
+        constant: Floats,
+        scaling: tuple[float, float],
+        level: int,
+        values: Mapping[str, Any],
+    ) -> Any:
+        """Returns (maps + constant - middle) / half at a level."""
+        middle, half = scaling
+        target = self.design.layouts[name] if name else self.design.output
+        total: Any = None
+        for m in maps:
+            unit = self.units.values[m.source] / half
+            if m.factor is not None:
+                part = _scaled(values[m.source], m.factor * unit, level)
+            else:
+                part = self._transformed(name, m, unit, level, values[m.source], target.ciphertexts)
+            total = part if total is None else total + part
+        offset = target.spread((constant - middle) / half)
+        return total + offset if np.any(offset) else total
+
+    def _transformed(self, name: str, m: Map, unit: float, level: int, x: Any, count: int) -> Any:
+        """Returns a map by diagonals of a tensor (ciphertexts,)."""
+        results = []
+        for to in range(count):
+            total: Any = None
+            for of in sorted(of for at, of in m.diagonals if at == to):
+                part = self._transform(name, m, to, of, unit, level + 1)(x[of : of + 1])
+                for step in m.diagonals[to, of].folds:
+                    part = part + part.rotate(step)
+                total = part if total is None else total + part
+            results.append(_lowered(x[:1], level) * 0 if total is None else total)
+        return results[0] if count == 1 else concatenate(results)
+
+    def _transform(self, name: str, m: Map, to: int, of: int, unit: float, level: int) -> Any:
+        key = (name, m.source, to, of)
+        if key in self._encoded:
+            return self._encoded[key]
+        made = transform_of(self.parameters, m.diagonals[to, of], unit, level)
+        if not self.lean:
+            self._encoded[key] = made
+        return made
+
+
+def transform_of(parameters: ckks.Parameters, diagonals: Diagonals, unit: float, level: int) -> ckks.LinearTransform:
+    """Encodes the diagonals times `unit` for operands of a level."""
+    values = diagonals.values() * unit
+    period = diagonals.period if diagonals.period < parameters.slots else None
+    each = {int(k): values[i] for i, k in enumerate(diagonals.numbers)}
+    return ckks.LinearTransform.from_diagonals(parameters, each, period=period, level=level, baby=diagonals.baby)
+
+
+def _bound(fitted: Polynomial, unit: float) -> tuple[float, float]:
+    """Returns the bounds of the encrypted values of a polynomial on its interval."""
+    x = np.linspace(fitted.low, fitted.high, 4097)
+    y = fitted(x) / unit
+    return min(float(y.min()), -1.0), max(float(y.max()), 1.0)
+
+
+def _lowered(x: Any, level: int) -> Any:
+    return x.lower(level) if x.level > level else x
+
+
+def _scaled(x: Any, factor: float, level: int) -> Any:
+    """Returns a tensor times a number, at a level."""
+    if is_one(factor):
+        return _lowered(x, level)
+    return _lowered(x, level + 1) * factor
+
+
+def is_one(factor: float) -> bool:
+    """Tells whether a factor needs no multiplication."""
+    return abs(factor - 1) < _SAME
+
+
+def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynomial], largest: Mapping[str, float]) -> Units:
+    """Chooses the units of values, so that additions in place need no multiplication.
+
+    `largest` has the largest magnitudes of the input and of the output."""
+    arguments = {name: ((p.low + p.high) / 2, (p.high - p.low) / 2) for name, p in polynomials.items()}
+    name = network.cuts[0].name
+    output = largest["output"]
+    values: dict[str, float] = {}
+    for cut in network.cuts:
+        top = largest["input"] if cut.name == name else _largest(polynomials[cut.name])
+        wanted = [
+            arguments[user][1] / m.factor
+            for user, maps in design.maps.items()
+            for m in maps
+            if m.source == cut.name and m.factor is not None and m.factor > 0
+        ]
+        wanted += [output / m.factor for m in design.output_maps if m.source == cut.name and m.factor]
+        near = [w for w in wanted if top / 2 <= w <= 32 * top]
+        values[cut.name] = near[0] if near else top
+    return Units(values, arguments, output)
+
+
+def _largest(fitted: Polynomial) -> float:
+    x = np.linspace(fitted.low, fitted.high, 4097)
+    return max(float(np.abs(fitted(x)).max()), 1e-300)

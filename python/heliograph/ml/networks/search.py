@@ -1,0 +1,147 @@
+"""Search of the degrees of polynomials: the cheapest ones with which the network keeps its accuracy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph.ml.errors import AccuracyError, ModelError
+from heliograph.ml.networks.calibration import Calibration
+from heliograph.ml.networks.cuts import Network
+from heliograph.ml.networks.evaluation import function_of
+from heliograph.ml.networks.fitting import DEGREES, Polynomial, fit
+from heliograph.ml.networks.sets import Choice, Chooser
+from heliograph.ml.networks.simulation import Simulator, noise_of
+
+_SAMPLES = 1024  # maximum samples of one simulation
+_FEW = 96  # samples of a first simulation, which refuses degrees that are far too low
+_GAIN = 0.02  # least share of the seconds that a lower degree must save
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Differences between a compiled network and the exact one on some samples."""
+
+    samples: int
+    lost: float  #: the loss that `accuracy` limits
+    agreement: float | None  #: share of samples of the same class; None for a regression
+    relative_error: float  #: root mean square error of the outputs, relative to their standard deviation
+    kind: str  #: words that name the loss
+    beyond: int  #: samples with a value outside an interval
+
+
+def loss_of(
+    calibration: Calibration, classifies: bool, made: npt.NDArray[Any], beyond: Mapping[str, npt.NDArray[np.int64]]
+) -> Loss:
+    """Returns the loss of outputs [count, ...] of the first samples. Outputs that are not finite count as wrong."""
+    count = len(made)
+    exact = calibration.outputs[:count]
+    with np.errstate(all="ignore"):
+        spread = max(float(exact.std()), 1e-30)
+        relative = float(np.sqrt(np.mean((made.astype(np.float64) - exact) ** 2))) / spread
+    outside = len(np.unique(np.concatenate([*beyond.values(), np.zeros(0, np.int64)])))
+    if not classifies:
+        return Loss(count, relative if np.isfinite(relative) else np.inf, None, relative, "relative error", outside)
+    finite = np.isfinite(made.reshape(count, -1)).all(axis=1)
+    classes, right = np.where(finite, made.reshape(count, -1).argmax(axis=1), -1), exact.reshape(count, -1).argmax(axis=1)
+    agreement = float((classes == right).mean())
+    if calibration.labels is None:
+        return Loss(count, 1 - agreement, agreement, relative, "share of changed classes", outside)
+    labels = calibration.labels[:count]
+    lost = float((right == labels).mean() - (classes == labels).mean())
+    return Loss(count, lost, agreement, relative, "share of right classes lost", outside)
+
+
+class Search:
+    """Fits polynomials and measures the loss of the network with them."""
+
+    def __init__(self, network: Network, calibration: Calibration, chooser: Chooser, classifies: bool) -> None:
+        self._network, self._calibration, self._chooser = network, calibration, chooser
+        self._classifies = classifies
+        self._fits: dict[tuple[str, int], Polynomial] = {}
+
+    def fitted(self, name: str, degree: int) -> Polynomial:
+        """Returns the polynomial of one activation. Raises ModelError if its function is not finite on the interval."""
+        if (name, degree) not in self._fits:
+            cut = next(cut for cut in self._network.activations if cut.name == name)
+            assert cut.node is not None
+            exact = cut.node.attributes["function"] == "square"
+            try:
+                made = fit(function_of(cut.node), self._calibration.seen[name], 2 if exact else degree)
+            except ValueError as error:
+                raise ModelError(f"cannot compile node {cut.label}: {error}; narrow margin= or scale its argument") from None
+            self._fits[name, degree] = made
+        return self._fits[name, degree]
+
+    def polynomials(self, degrees: Mapping[str, int]) -> dict[str, Polynomial]:
+        """Returns the polynomials of all activations."""
+        return {name: self.fitted(name, degree) for name, degree in degrees.items()}
+
+    def loss(self, polynomials: Mapping[str, Polynomial], choice: Choice | None = None, samples: int = _SAMPLES) -> Loss:
+        """Returns the loss on the first calibration samples, with the noise of a chosen set."""
+        noise = None if choice is None else noise_of(choice.parameters, choice.plan)
+        some = self._calibration.samples[:samples]
+        return loss_of(self._calibration, self._classifies, *Simulator(self._network, polynomials, noise).outputs(some))
+
+    def _is_hopeless(self, polynomials: Mapping[str, Polynomial], accuracy: float) -> bool:
+        """Tells whether few samples show already that the loss is beyond `accuracy`."""
+        few = self.loss(polynomials, samples=_FEW)
+        deviation = 3 * math.sqrt(max(few.lost, 1 / few.samples) / few.samples) if self._classifies else few.lost / 2
+        return len(self._calibration.samples) > 2 * _FEW and few.lost - deviation > accuracy
+
+    def run(self, accuracy: float) -> tuple[dict[str, Polynomial], Choice, Loss]:
+        """Returns polynomials with which the loss is at most `accuracy`, the cheapest set for them, and the loss.
+
+        Raises AccuracyError, and ModelError if no set has the levels."""
+        names = [cut.name for cut in self._network.activations]
+        best: Loss | None = None
+        fits = False
+        for degree in DEGREES[2:]:
+            degrees = dict.fromkeys(names, degree)
+            polynomials = self.polynomials(degrees)
+            if degree != DEGREES[-1] and self._is_hopeless(polynomials, accuracy):
+                continue
+            loss = self.loss(polynomials)
+            best = loss if best is None or loss.lost < best.lost else best
+            if loss.lost > accuracy:
+                continue
+            choice = self._chooser.choose(polynomials)
+            fits = fits or choice is not None
+            if choice is not None:
+                return self._lowered(degrees, choice, loss, accuracy)
+        assert best is not None
+        if best.lost <= accuracy and not fits:
+            raise ModelError(
+                "cannot compile this network: no parameter set has the levels of its longest part between two bootstraps; "
+                "use fewer layers without an activation between them, or pass parameters="
+            )
+        labels = "" if self._calibration.labels is not None else "labels (calibrate=(samples, labels)), "
+        raise AccuracyError(
+            f"cannot compile this network within accuracy={accuracy:g}: with polynomials of degree at most {DEGREES[-1]} "
+            f"its {best.kind} is {best.lost:.4g} on {best.samples} calibration samples. Pass a larger accuracy=, more "
+            f"calibration samples, {labels}or train the network with smooth activations or narrower values"
+        )
+
+    def _lowered(
+        self, degrees: dict[str, int], choice: Choice, loss: Loss, accuracy: float
+    ) -> tuple[dict[str, Polynomial], Choice, Loss]:
+        """Lowers degrees one after another while this saves time and keeps the accuracy."""
+        polynomials = self.polynomials(degrees)
+        for name in list(degrees):
+            lower = [d for d in DEGREES[2:] if d < degrees[name]]
+            if not lower or polynomials[name].degree <= 2:
+                continue
+            trial = {**degrees, name: lower[-1]}
+            fitted = self.polynomials(trial)
+            cheaper = self._chooser.choose(fitted)
+            if cheaper is None or cheaper.plan.seconds > choice.plan.seconds * (1 - _GAIN):
+                continue
+            found = self.loss(fitted, cheaper)
+            if found.lost <= accuracy and found.beyond <= loss.beyond:
+                degrees, polynomials, choice, loss = trial, fitted, cheaper, found
+        return polynomials, choice, loss

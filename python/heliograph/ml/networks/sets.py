@@ -1,0 +1,141 @@
+"""Choice of the parameter set of a network, by the predicted time of all sets that hold it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from heliograph import _core, ckks
+from heliograph.ml.networks.cuts import Network
+from heliograph.ml.networks.design import Design, Map, design_of
+from heliograph.ml.networks.fitting import Polynomial
+from heliograph.ml.networks.placing import Limits, Plan, Reads, Step, place
+from heliograph.ml.networks.program import Units, is_one, units_of
+
+#: Named sets with bootstrapping that are tried.
+_NAMED = ("n15-b4", "n16-b9", "n16-b13", "n16-b18")
+_PRECISION = 17  # bits of products of sets without bootstraps; values are at most 1
+_INTEGER_BITS = 6  # bits of room of these sets, for the guards
+_MOST_LEVELS = 45  # more levels fit no set without bootstraps
+_SMALLEST, _LARGEST = 12, 16  # log2 of ring degrees
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A parameter set, and the layouts, units and levels for it."""
+
+    parameters: ckks.Parameters
+    design: Design
+    units: Units
+    plan: Plan
+
+
+class Chooser:
+    """Finds the cheapest set of a network. Layouts for each number of slots are made once."""
+
+    def __init__(
+        self,
+        network: Network,
+        largest: Mapping[str, float],
+        batch: int,
+        parameters: ckks.Parameters | None = None,
+    ) -> None:
+        self._network, self._largest, self._batch, self._given = network, largest, batch, parameters
+        self._designs: dict[int, Design] = {}
+
+    def design(self, slots: int) -> Design:
+        """Returns the layouts for a number of slots."""
+        if slots not in self._designs:
+            self._designs[slots] = design_of(self._network, slots, self._batch)
+        return self._designs[slots]
+
+    def choose(self, polynomials: Mapping[str, Polynomial]) -> Choice | None:
+        """Returns the cheapest choice; None if no set has the levels of the polynomials."""
+        if self._given is not None:
+            return self._planned(self._given, polynomials)
+        found = [one for one in (*self._without_bootstraps(polynomials), *self._with(polynomials)) if one is not None]
+        return min(found, key=lambda one: one.plan.seconds, default=None)
+
+    def _planned(self, parameters: ckks.Parameters, polynomials: Mapping[str, Polynomial]) -> Choice | None:
+        design = self.design(parameters.slots)
+        units = units_of(self._network, design, polynomials, self._largest)
+        plan = plan_of(self._network, design, units, polynomials, limits_of(parameters))
+        return None if plan is None else Choice(parameters, design, units, plan)
+
+    def _least_slots(self) -> int:
+        """Returns the slots of the largest tensor, at most those of the largest ring degree."""
+        design = self.design(1 << (_LARGEST - 1))
+        periods = [layout.period for layout in (*design.layouts.values(), design.output)]
+        each = max(periods) * (1 << (self._batch - 1).bit_length())
+        return min(each, 1 << (_LARGEST - 1))
+
+    def _without_bootstraps(self, polynomials: Mapping[str, Polynomial]) -> list[Choice | None]:
+        made: list[Choice | None] = []
+        whole = self.design(1 << (_LARGEST - 1))
+        units = units_of(self._network, whole, polynomials, self._largest)
+        if plan_of(self._network, whole, units, polynomials, Limits(_MOST_LEVELS, 0)) is None:
+            return made
+        for log_n in range(max(_SMALLEST, int(math.log2(self._least_slots())) + 1), _LARGEST + 1):
+            slots = 1 << (log_n - 1)
+            design = self.design(slots)
+            units = units_of(self._network, design, polynomials, self._largest)
+            limits = Limits(_MOST_LEVELS, 0, 2.0 ** (log_n - 16))
+            plan = plan_of(self._network, design, units, polynomials, limits)
+            if plan is None:
+                break
+            depth = plan.places[self._network.cuts[0].name].value - 1
+            try:
+                parameters = ckks.parameters(depth=depth, precision=_PRECISION, integer_bits=_INTEGER_BITS, slots=slots)
+            except _core.HeliographError:
+                continue
+            if parameters.n != 2 * slots:
+                continue
+            made.append(self._planned(parameters, polynomials))
+        return made
+
+    def _with(self, polynomials: Mapping[str, Polynomial]) -> list[Choice | None]:
+        made = []
+        deepest = max((fitted.depth for fitted in polynomials.values()), default=0) + 1
+        for name in _NAMED:
+            parameters = ckks.parameters(name)
+            if parameters.slots >= self._least_slots() and parameters.depth_between >= deepest:
+                made.append(self._planned(parameters, polynomials))
+        return made
+
+
+def limits_of(parameters: ckks.Parameters) -> Limits:
+    """Returns the levels and the sizes of key switches of a set."""
+    spec = parameters._core.spec
+    special, digits = len(spec.special), spec.digits
+    return Limits(parameters.levels, parameters.bootstrapping_level, parameters.n / 65536, special, max(digits))
+
+
+def plan_of(
+    network: Network, design: Design, units: Units, polynomials: Mapping[str, Polynomial], limits: Limits
+) -> Plan | None:
+    """Returns the levels and bootstraps of a network; None if they do not fit."""
+    steps = []
+    for cut in network.cuts:
+        count = design.layouts[cut.name].ciphertexts
+        if cut.form is None:
+            steps.append(Step(cut.name, 0, 0, count, ()))
+            continue
+        fitted = polynomials[cut.name]
+        reads = _reads(design.maps[cut.name], units, units.arguments[cut.name][1])
+        steps.append(Step(cut.name, fitted.depth, _products(fitted.degree), count, reads))
+    output = Step("", 0, 0, design.output.ciphertexts, _reads(design.output_maps, units, units.output))
+    return place(steps, output, limits)
+
+
+def _products(degree: int) -> int:
+    """Returns about the multiplications of a polynomial by baby steps and giant steps."""
+    return max(1, round(2 * math.sqrt(degree + 1) + math.log2(degree + 1) - 4))
+
+
+def _reads(maps: tuple[Map, ...], units: Units, half: float) -> Reads:
+    made = []
+    for m in maps:
+        free = m.factor is not None and is_one(m.factor * units.values[m.source] / half)
+        made.append((m.source, 0 if free else 1, float(m.count), m.rotations))
+    return tuple(made)

@@ -1,0 +1,79 @@
+"""Simulation of the encrypted computation on clear samples: the same polynomials and units, and noise of a modelled size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph import ckks
+from heliograph.ckks.parameters import BOOTSTRAPPING
+from heliograph.ml.graph import Node
+from heliograph.ml.networks.cuts import Network
+from heliograph.ml.networks.evaluation import batches, evaluate
+from heliograph.ml.networks.fitting import Polynomial
+from heliograph.ml.networks.placing import Plan
+
+_BATCH = 64
+#: Relative distance outside an interval, in half its length, from which decryption raises an error.
+BEYOND = 2.0**-8
+#: log2 of the errors of one layer relative to the step of the scale, at N = 2^16: measured errors of layers, doubled.
+_LAYER_BITS = 17
+
+
+class Simulator:
+    """Evaluates a network with polynomials.
+
+    `noise` is the standard deviation of the error of each activation's argument, in half the length of its interval, by
+    the cut's name."""
+
+    def __init__(
+        self, network: Network, polynomials: Mapping[str, Polynomial], noise: Mapping[str, float] | None = None
+    ) -> None:
+        self._network, self._polynomials = network, polynomials
+        self._graph = network.upto(network.result)
+        self._noise = {} if noise is None else noise
+
+    def outputs(self, samples: npt.NDArray[Any], seed: int = 0) -> tuple[npt.NDArray[Any], dict[str, npt.NDArray[np.int64]]]:
+        """Returns the outputs [count, ...], and by cut the numbers of samples beyond its interval."""
+        rng = np.random.default_rng(seed)
+        beyond: dict[str, list[npt.NDArray[np.int64]]] = {}
+        start = 0
+
+        def approximated(node: Node, x: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+            fitted = self._polynomials.get(node.output)
+            if fitted is None:
+                return None
+            middle, half = (fitted.low + fitted.high) / 2, (fitted.high - fitted.low) / 2
+            sigma = self._noise.get(node.output, 0.0) * half
+            if sigma:
+                x = x + (rng.standard_normal(x.shape, dtype=np.float32) * np.float32(sigma)).astype(x.dtype)
+            with np.errstate(all="ignore"):
+                far = ~(np.abs(x - middle) <= half * (1 + BEYOND))
+                if far.any():
+                    found = np.flatnonzero(far.reshape(len(x), -1).any(axis=1))
+                    beyond.setdefault(node.output, []).append(found + start)
+                return fitted(x)
+
+        parts = []
+        for part in batches(np.asarray(samples, dtype=np.float32), _BATCH):
+            with np.errstate(all="ignore"):
+                parts.append(evaluate(self._graph, part, approximated)[self._network.result])
+            start += len(part)
+        return np.concatenate(parts), {name: np.concatenate(found) for name, found in beyond.items()}
+
+
+def noise_of(parameters: ckks.Parameters, plan: Plan) -> dict[str, float]:
+    """Returns the modelled standard deviation of each activation's argument, relative to half its interval."""
+    layer = 2.0 ** (_LAYER_BITS - parameters.log_scale) * (parameters.n / 65536) ** 0.5
+    named = BOOTSTRAPPING.get(parameters.name or "")
+    if named is not None:
+        boot = 2.0 ** -named[1]
+    else:
+        boot = 2.0 ** -(parameters.bootstrapping_precision() + 2) if parameters.bootstrapping_level else 0.0
+    made: dict[str, float] = {}
+    for name, place in plan.places.items():
+        made[name] = float(np.hypot(layer, boot if place.before or place.after else 0.0))
+    return made

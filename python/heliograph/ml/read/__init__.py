@@ -1,0 +1,1 @@
+"""Readers of models: each makes a `Graph` of ONNX operators with fixed shapes."""

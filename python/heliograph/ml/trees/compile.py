@@ -1,0 +1,285 @@
+"""Compilation of ensembles: the choice of scheme, layout and parameter set."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from heliograph import _core, ckks
+from heliograph._common.arguments import count_of, text_of
+from heliograph.exact.parameters import set_for
+from heliograph.keys import SecretKey, Server
+from heliograph.ml.errors import ModelError
+from heliograph.ml.trees import paths, products
+from heliograph.ml.trees.ensemble import MOST_DEPTH, Bools, Ensemble, without_missing
+from heliograph.ml.trees.model import (
+    EnsembleModel,
+    Evaluation,
+    PathsClient,
+    PathsServer,
+    ProductsClient,
+    ProductsServer,
+    Reader,
+    TreeReport,
+)
+from heliograph.ml.trees.paths import Layout, Polynomial, Terms
+from heliograph.programs.forecast import Costs
+
+_ERROR = 2.0**-20  #: largest error of values, relative to the largest leaf
+_DEVIATIONS = 4.5  #: errors are simulated on few rows; this many deviations must fit
+_RINGS = (1 << 13, 1 << 14, 1 << 15, 1 << 16)
+_LARGEST_PRIME, _SPECIAL_BITS = 57, 3
+_PERIODS = (4, 8, 16, 32, 64, 128, 256, 512)
+_MOST_SHARED = 1 << 11  #: largest period with all conditions in one ciphertext
+_MOST_DIAGONALS = 1 << 12  #: of all pieces; more are refused
+_TRIAL_ROWS, _CHECKED_ROWS = 4, 256  #: rows of simulations: for the choice of a set, and for reports
+_MOST_DEPTH_OF_PATHS = 32
+
+
+def compile_ensemble(
+    ensemble: Ensemble,
+    calibrate: Any = None,
+    *,
+    batch: int = 1,
+    scheme: str = "auto",
+    reveal: str = "auto",
+    limit: Costs | None = None,
+    own: Any = None,
+) -> EnsembleModel:
+    """Makes a model of an ensemble. `own` returns the library's predictions of samples, to compare them.
+
+    `heliograph.ml.compiling.compile` documents the other arguments and errors.
+    """
+    count = count_of(batch, "batch", 1)
+    scheme = text_of(scheme, "scheme", ("auto", "ckks", "bgv"))
+    reveal = text_of(reveal, "reveal", ("auto", "thresholds", "trees"))
+    if not all(0 <= condition.feature < ensemble.features for condition in ensemble.conditions):
+        raise ModelError(f"cannot compile {ensemble.name}: a condition has a feature beyond {ensemble.features - 1}")
+    x = None
+    if calibrate is not None:
+        x = Reader(ensemble).matrix(calibrate, "the calibration data")
+        if not len(x):
+            raise _core.ShapeError("the calibration data must have at least one sample, not 0")
+        ensemble = without_missing(ensemble, np.isnan(ensemble.prepared(x)).any(0))
+    if ensemble.depth > MOST_DEPTH:
+        raise ModelError(f"cannot compile {ensemble.name}: its depth must be at most {MOST_DEPTH}, got {ensemble.depth}")
+    reader = Reader(ensemble)
+    client, server = _chosen(ensemble, count, scheme, reveal)
+    model = EnsembleModel(reader, client, server)
+    if x is not None:
+        model.report = _compared(model, calibrate, x, own)
+    if limit is not None:
+        if not isinstance(limit, Costs):
+            raise _core.DtypeError(f"limit must be a hg.Costs, not {type(limit).__name__}")
+        limit.require(model.forecast)
+    return model
+
+
+def _chosen(ensemble: Ensemble, count: int, scheme: str, reveal: str) -> tuple[Evaluation, PathsServer | ProductsServer]:
+    """Returns the evaluation of least cost for a batch of rows. Raises ModelError if no evaluation fits."""
+    found: list[tuple[float, Evaluation, PathsServer | ProductsServer]] = []
+    refused: list[str] = []
+    if scheme in ("auto", "ckks"):
+        try:
+            client, server = _of_paths(ensemble, reveal)
+            found.append((count * _paths_cost(client, server), client, server))
+        except ModelError as error:
+            refused.append(str(error))
+    if scheme in ("auto", "bgv") and (scheme == "bgv" or count > 1 or not found):
+        try:
+            plan = products.plan_of(ensemble)
+            cost = _products_cost(plan, count)
+            if scheme == "bgv" or not found or cost < found[0][0]:
+                other, made = _of_products(plan, count)
+                found.append((cost, other, made))
+        except ModelError as error:
+            refused.append(str(error))
+    if not found:
+        raise ModelError("; ".join(refused))
+    _, client, server = min(found, key=lambda one: one[0])
+    return client, server
+
+
+def _key_switch(n: int, limbs: int) -> float:
+    """Returns the modular products of a key switch of digits of one prime."""
+    return limbs * (limbs + 1) * n * (math.log2(n) / 2 + 2)
+
+
+def _paths_cost(client: PathsClient, server: PathsServer) -> float:
+    """Returns the modular products of one row, about."""
+    layout, n, top = client.layout, client.parameters.n, client.parameters.levels
+    matrix = layout.period * 2 * (top + 1) * n + 2 * math.sqrt(layout.period) * _key_switch(n, top)
+    polynomial = 2 * server.polynomial.factors * _key_switch(n, top - 1)
+    return layout.pieces * (matrix + polynomial) + math.log2(max(layout.region, 2)) * _key_switch(n, 1)
+
+
+def _products_cost(plan: products.Plan, count: int) -> float:
+    """Returns the modular products of a batch, about."""
+    n, limbs = 1 << 14, plan.levels + 2
+    return float(plan.products * (4 * limbs * n + _key_switch(n, limbs) / 2) * -(-count // n))
+
+
+def _of_products(plan: products.Plan, count: int) -> tuple[ProductsClient, ProductsServer]:
+    """Returns the evaluation by products, with the smallest set whose noise suffices."""
+    slots = min(1 << max(0, count - 1).bit_length(), 1 << 15)
+    refused: Exception | None = None
+    for more in range(4):
+        try:
+            parameters = set_for("bgv", depth=max(1, plan.levels + more), plain_modulus=products.MODULUS, slots=slots)
+        except _core.ParameterError as error:
+            refused = error
+            break
+        conditions = max(plan.conditions, 1)
+        client = ProductsClient(parameters, conditions, plan.digits, plan.base, plan.unit, plan.outputs)
+        server = ProductsServer(client, plan)
+        try:
+            if _noise_budget(server) > 1:
+                return client, server
+        except _core.NoiseError as error:
+            refused = error
+    raise ModelError(
+        f"cannot compile these trees for many rows: no set has enough levels for {plan.levels} successive products "
+        f"and a sum "
+        f"of {plan.products:,} values ({refused}); use scheme='ckks', or shallower trees"
+    )
+
+
+def _noise_budget(server: ProductsServer) -> float:
+    """Returns the noise budget of an answer in bits, by a run on the `null` device."""
+    parameters = type(server.client.parameters)(server.client.parameters._core.on_device("null"))
+    secret = SecretKey.generate(parameters)
+    one = secret.encrypt(np.zeros((1, parameters.slots), dtype=np.int64))
+    held: Server[Any] = Server(secret.evaluation_keys(**server.needs))
+    answer = server.run(held.bind(one).broadcast_to((server.client.conditions,)))
+    return float(answer._core.noise_budget)
+
+
+def _of_paths(ensemble: Ensemble, reveal: str) -> tuple[PathsClient, PathsServer]:
+    """Returns the evaluation by sums of paths, with the smallest set whose errors suffice. Raises ModelError."""
+    terms = paths.terms_of(ensemble)
+    polynomial = Polynomial(terms.depth)
+    if terms.depth > _MOST_DEPTH_OF_PATHS:
+        raise ModelError(
+            f"cannot compile {ensemble.name} for few rows: its depth must be at most {_MOST_DEPTH_OF_PATHS}, got "
+            f"{terms.depth}; "
+            "use scheme='bgv', or shallower trees"
+        )
+    refused = f"{len(terms.terms):,} leaves and {terms.conditions:,} conditions fit no layout"
+    bits = _trial_bits(ensemble)
+    for n in _RINGS:
+        layout = _layout(terms, n // 2, reveal)
+        if layout is None:
+            continue
+        parameters = _parameters(n, polynomial.levels + 1, terms)
+        if parameters is None:
+            refused = f"{polynomial.levels} levels fit no set"
+            continue
+        half = _half_range(terms)
+        client = PathsClient(
+            parameters,
+            layout,
+            ensemble.outputs,
+            terms.unit,
+            (terms.constant + half) * terms.unit,
+            float(half.max(initial=0.0)) + 0.5,
+        )
+        server = PathsServer(client, terms)
+        errors = server.simulate(bits, 1) - ensemble.values(bits)
+        if _DEVIATIONS * float(np.sqrt(np.mean(errors**2))) <= _ERROR * ensemble.largest:
+            return client, server
+        refused = "the errors of CKKS exceed 2^-20 of the largest leaf in all sets"
+    raise ModelError(
+        f"cannot compile {ensemble.name} for few rows: {refused}; use scheme='bgv', reveal='trees', or a smaller model"
+    )
+
+
+def _half_range(terms: Terms) -> Any:
+    """Returns half of the range of each output's sum of terms."""
+    largest: dict[tuple[int, int], float] = {}
+    for term in terms.terms:
+        key = (term.output, term.tree)
+        largest[key] = max(largest.get(key, 0.0), term.value)
+    half = np.zeros(len(terms.constant))
+    for (output, _), value in largest.items():
+        half[output] += value / 2
+    return half
+
+
+def _trial_bits(ensemble: Ensemble) -> Bools:
+    """Returns results of conditions of some random samples, whose features are near the thresholds."""
+    random = np.random.default_rng(0)
+    x = np.zeros((_TRIAL_ROWS, ensemble.features))
+    for condition in ensemble.conditions:
+        chosen = random.random(_TRIAL_ROWS) < 0.3
+        near = condition.threshold if condition.categories is None else next(iter(condition.categories), 0.0)
+        x[chosen, condition.feature] = near if math.isfinite(near) else 0.0
+    bits = np.zeros((_TRIAL_ROWS, len(ensemble.conditions)), dtype=np.bool_)
+    for number, condition in enumerate(ensemble.conditions):
+        bits[:, number] = condition.results(x[:, condition.feature], ensemble.cast)
+    return bits
+
+
+def _layout(terms: Terms, slots: int, reveal: str) -> Layout | None:
+    """Returns the layout of least cost, or None if none is allowed and fits."""
+    shared = paths.shared_layout(terms, slots)
+    if shared is not None and (shared.period > _MOST_SHARED or shared.pieces * shared.period > _MOST_DIAGONALS):
+        shared = None
+    if reveal == "thresholds" or (reveal == "auto" and shared is not None):
+        return shared
+    grouped = [layout for period in _PERIODS if (layout := paths.grouped_layout(terms, slots, period)) is not None]
+    grouped = [layout for layout in grouped if layout.pieces * layout.period <= _MOST_DIAGONALS]
+    return min([*grouped, *([] if shared is None else [shared])], key=lambda layout: layout.cost, default=None)
+
+
+def _parameters(n: int, levels: int, terms: Terms) -> Any:
+    """Returns the set of `levels` with the largest scale of 128 bits of security, or None."""
+    reach = (float(_half_range(terms).max(initial=0.0)) + 0.5) * (1 if len(terms.constant) == 1 else 2)
+    room = max(1, math.ceil(math.log2(reach * 1.01))) + 1
+    for bits in range(_LARGEST_PRIME - room, 29, -1):
+        try:
+            return ckks.parameters(n=n, levels=levels, log_scale=bits, base_bits=bits + room, special=1)
+        except (_core.SecurityError, _core.ParameterError):
+            continue
+    return None
+
+
+def _compared(model: EnsembleModel, calibrate: Any, x: Any, own: Any) -> TreeReport:
+    """Compares the model with the library's predictions, and its simulation with its exact values. Raises ModelError."""
+    ensemble = model._reader.ensemble
+    values = model.clear(calibrate)
+    agreement = None
+    if own is not None:
+        expected = np.asarray(own(calibrate))
+        found = model.predictions(values)
+        if found.shape != expected.shape:
+            expected = expected.reshape(found.shape) if expected.size == found.size else expected
+        if ensemble.output.kind == "values":
+            scale = np.abs(expected) + len(ensemble.trees) * ensemble.largest
+            same = np.abs(found - expected) <= 2.0**-20 * scale
+        else:
+            same = np.asarray(found == expected)
+        agreement = float(np.mean(same.reshape(len(same), -1).all(1))) if found.shape == expected.shape else 0.0
+        if agreement < 1 and not _are_ties(ensemble, values[~same.reshape(len(same), -1).all(1)]):
+            row = int(np.argmin(same.reshape(len(same), -1).all(1))) if found.shape == expected.shape else 0
+            raise ModelError(
+                f"cannot compile this {ensemble.name}: its own predictions differ from its trees in "
+                f"{1 - agreement:.2%} of the "
+                f"calibration rows, first in row {row}: {expected[row]!r}, not {found[row]!r}"
+            )
+    rows = min(len(x), _CHECKED_ROWS)
+    part = model._reader.bits(calibrate)[:rows]
+    errors = np.abs(model._complete.simulate(part, 0) - values[:rows])
+    return TreeReport(len(x), float(errors.max(initial=0.0)), agreement, ensemble.largest)
+
+
+def _are_ties(ensemble: Ensemble, values: Any) -> bool:
+    """Tells whether predictions of values [count, outputs] depend on the rounding of sums."""
+    if ensemble.output.kind != "class" or not len(values):
+        return False
+    tolerance = 2.0**-20 * len(ensemble.trees) * ensemble.largest
+    if values.shape[1] == 1:
+        return bool((np.abs(values[:, 0]) <= tolerance).all())
+    ordered = np.sort(values, axis=1)
+    return bool((ordered[:, -1] - ordered[:, -2] <= tolerance).all())

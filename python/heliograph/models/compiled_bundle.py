@@ -1,0 +1,232 @@
+"""Bundles of compiled neural networks (`heliograph.ml.networks`): weights, polynomials, levels and the client's steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph import _core
+from heliograph._common.exporters import EXPORTERS
+from heliograph._common.html import Rows
+from heliograph._common.tensor import StageProgress
+from heliograph.keys import SecretKey
+from heliograph.ml.networks.compiling import matrix_bytes
+from heliograph.ml.networks.files import arrays_of, circuit_of
+from heliograph.ml.networks.layouts import Digits, Layout
+from heliograph.ml.networks.model import NetworkModel, packed_request
+from heliograph.ml.networks.program import Circuit
+from heliograph.models.bundle import Form, ModelBundle, TensorSpec, form, sent_bytes, write
+from heliograph.models.header import count_in, damaged, fields_of, list_in, real_in
+
+Arrays = dict[str, npt.NDArray[Any]]
+_MOST_AXES, _MOST_DIGITS, _MOST_SLOTS, _MOST_STEPS = 8, 64, 1 << 20, 1 << 16
+
+
+@form
+class CompiledForm(Form):
+    """A compiled neural network."""
+
+    kind = "network.compiled"
+
+    def __init__(self, parameters: Any, description: dict[str, Any], arrays: Arrays | None) -> None:
+        self.parameters, self._described = parameters, description
+        self.complete = arrays is not None
+        self._arrays = arrays or {}
+        self._input, self._output = _layout(description["input"], parameters), _layout(description["output"], parameters)
+        self._circuit: Circuit | None = None
+        if arrays is not None:  # the whole file is checked before anything is prepared
+            self._circuit = circuit_of(arrays, parameters, self._input.batch)
+            self._require_same(self._circuit)
+
+    @classmethod
+    def read(cls, description: Any, arrays: Arrays | None, parameters: Any) -> CompiledForm:
+        """Creates the model from a file's fields and arrays."""
+        names = ("answer_unit", "bootstrap", "classes", "input", "level", "output", "rotations", "unit")
+        fields = fields_of(description, *names)
+        for name in ("unit", "answer_unit"):
+            if not real_in(fields[name], name) > 0:
+                raise damaged(f"the field {name} must be above 0")
+        if type(fields["bootstrap"]) is not bool or type(fields["classes"]) is not bool:
+            raise damaged("the fields bootstrap and classes must be true or false")
+        if parameters._scheme.key != "ckks" or (fields["bootstrap"] and not parameters.bootstrapping_level):
+            raise damaged("its parameter set must be one of CKKS, and have bootstrapping if it bootstraps")
+        count_in(fields["level"], "level", 1, parameters.levels)
+        for step in list_in(fields["rotations"], "rotations", _MOST_STEPS):
+            count_in(step, "rotation", 1, parameters.slots - 1)
+        return cls(parameters, fields, arrays)
+
+    @classmethod
+    def of(cls, model: NetworkModel) -> CompiledForm:
+        """Describes a compiled network for a file."""
+        circuit = model.circuit
+        first = circuit.network.cuts[0].name
+        description = {
+            "answer_unit": float(circuit.units.output).hex(),
+            "bootstrap": bool(circuit.plan.bootstraps),
+            "classes": model.output.kind == "class",
+            "input": _layout_fields(circuit.design.layouts[first]),
+            "level": circuit.input_level,
+            "output": _layout_fields(circuit.design.output),
+            "rotations": list(circuit.design.rotations),
+            "unit": float(circuit.units.values[first]).hex(),
+        }
+        return cls(circuit.parameters, description, arrays_of(circuit))
+
+    def _require_same(self, circuit: Circuit) -> None:
+        """Raises DamagedFileError unless the client's fields are those of the network."""
+        first = circuit.network.cuts[0].name
+        same = (
+            circuit.design.layouts[first] == self._input
+            and circuit.design.output == self._output
+            and circuit.needs == self.needs
+            and circuit.input_level == self._described["level"]
+            and circuit.units.values[first] == self._unit
+            and circuit.units.output == self._answer_unit
+        )
+        if not same:
+            raise damaged("the fields of the client must be those of its network")
+
+    def described(self) -> dict[str, Any]:
+        """Returns the client's fields."""
+        return self._described
+
+    def arrays(self) -> Arrays:
+        """Returns the network."""
+        return self._arrays
+
+    @property
+    def _unit(self) -> float:
+        return float.fromhex(self._described["unit"])
+
+    @property
+    def _answer_unit(self) -> float:
+        return float.fromhex(self._described["answer_unit"])
+
+    @property
+    def needs(self) -> dict[str, Any]:
+        """Arguments of `SecretKey.evaluation_keys` for its keys."""
+        needs: dict[str, Any] = {"relinearize": True, "rotations": list(self._described["rotations"])}
+        return needs | ({"bootstrap": True} if self._described["bootstrap"] else {})
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The input."""
+        text = "real numbers like the calibration samples; values that a ciphertext repeats, or several samples"
+        unit = self._unit
+        return (TensorSpec("x", self._input.shape, "float64", -unit, unit, "slots", self._input.batch, text),)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The outputs, in row-major order."""
+        text = "scores of the classes" if self._described["classes"] else "outputs of the network"
+        size = math.prod(self._output.shape)
+        return (TensorSpec("y", (size,), "float64", None, None, "slots", self._output.batch, text),)
+
+    def rows(self) -> Rows:
+        """Describes the levels and bootstraps."""
+        boots = "" if self._circuit is None else f", {self._circuit.plan.bootstraps} bootstrapped ciphertexts"
+        return [("levels", f"{self._described['level']} of the input{boots}")]
+
+    def byte_counts(self) -> dict[str, int]:
+        """Returns bytes by sizes of the parameter set, without a run: a run may need much memory."""
+        circuit = self._circuit
+        assert circuit is not None
+        p = self.parameters
+        secret = SecretKey.generate(p)
+        request = self.encrypt(secret, np.zeros(self._input.shape))
+        guards = len(circuit.network.activations) * int(p.ciphertext_bytes(2, 1)) if circuit.guard else 0
+        answer = self._output.ciphertexts * int(p.ciphertext_bytes(1, circuit.plan.output))
+        keys = (len(circuit.design.rotations) + 1) * p.switch_key_bytes
+        keys += p.bootstrapping_key_bytes if circuit.plan.bootstraps else 0
+        work = 16 * self._input.ciphertexts * int(p.ciphertext_bytes())
+        return {
+            "input_bytes": sent_bytes(request),
+            "memory_bytes": int(keys) + matrix_bytes(p, circuit.design, circuit.plan) + work,
+            "output_bytes": answer + min(guards, 8 * int(p.ciphertext_bytes(2, 1))),
+        }
+
+    def encrypt(self, key: Any, x: Any, unchecked: bool = False) -> Any:
+        """Encrypts samples."""
+        self.count(x)
+        return packed_request(key, self._input, self._unit, self._described["level"], x, unchecked)
+
+    def prepared(self) -> Callable[[tuple[Any, ...], StageProgress | None], Any]:
+        """Returns the function of a request. Matrices are encoded at the first request."""
+        circuit = self._circuit
+        if circuit is None:
+            raise _core.InternalError("a client's half has no network")
+
+        def run(tensors: tuple[Any, ...], _: StageProgress | None) -> Any:
+            shape = (self._input.ciphertexts,)
+            if len(tensors) != 1 or tensors[0].shape != shape or tensors[0].level < self._described["level"]:
+                texts = " and ".join(f"{t.shape} at level {t.level}" for t in tensors) or "nothing"
+                raise _core.ShapeError(
+                    f"a request must be one tensor of shape {shape} at level {self._described['level']}, not {texts}"
+                )
+            return circuit(tensors[0])
+
+        return run
+
+    def decrypted(self, secret: Any, tensor: Any, unchecked: bool = False) -> Any:
+        """Returns outputs [items, outputs]."""
+        answer = tensor[0] if isinstance(tensor, (tuple, list)) and len(tensor) == 1 else tensor
+        shape = getattr(answer, "shape", None)
+        if shape != (self._output.ciphertexts,):
+            raise _core.ShapeError(f"an answer must be a tensor of shape ({self._output.ciphertexts},), not {shape}")
+        slots = secret.decrypt(answer, unchecked=unchecked)
+        values = self._output.unpack(slots, self._output.batch) * self._answer_unit
+        return values.reshape(self._output.batch, -1)
+
+    def predict(self, scores: npt.NDArray[Any], labels: tuple[str, ...]) -> npt.NDArray[Any]:
+        """Returns the best class of each item, or the outputs of a regression."""
+        return super().predict(scores, labels) if self._described["classes"] else scores
+
+    def predict_proba(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Returns the softmax of scores. Raises DtypeError for a regression."""
+        if not self._described["classes"]:
+            return super().predict_proba(scores)
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        return np.asarray(powers / powers.sum(-1, keepdims=True))
+
+
+def _layout_fields(layout: Layout) -> dict[str, Any]:
+    return {
+        "batch": layout.batch,
+        "digits": [[list(digit) for digit in digits] for digits in layout.digits],
+        "period": layout.period,
+        "shape": list(layout.shape),
+    }
+
+
+def _layout(value: Any, parameters: Any) -> Layout:
+    """Reads a layout whose places are distinct and inside its period. Raises DamagedFileError."""
+    fields = fields_of(value, "batch", "digits", "period", "shape")
+    shape = tuple(count_in(n, "length", 1, _MOST_SLOTS) for n in list_in(fields["shape"], "a shape", _MOST_AXES))
+    period = count_in(fields["period"], "period", 1, _MOST_SLOTS)
+    batch = count_in(fields["batch"], "batch", 1, _MOST_SLOTS)
+    several = list_in(fields["digits"], "digits", _MOST_AXES)
+    if len(several) != len(shape) or period & (period - 1) or math.prod(shape) > period:
+        raise damaged("a layout must have digits for each axis, and a power of two of places for all values")
+    digits: list[Digits] = []
+    for one in several:
+        pairs = [list_in(pair, "a digit", 2) for pair in list_in(one, "digits", _MOST_DIGITS)]
+        if not pairs or any(len(pair) != 2 for pair in pairs):
+            raise damaged("a digit of a layout must be a length and a distance")
+        digits.append(tuple((count_in(a, "length", 1, period), count_in(b, "distance", 1, period)) for a, b in pairs))
+    layout = Layout(shape, tuple(digits), period, parameters.slots, batch)
+    places = layout.places
+    inside = int(places.max()) < period and len(np.unique(places)) == len(places)
+    if not inside or (batch > 1 and period * batch > parameters.slots):
+        raise damaged("the places of a layout must be distinct, inside its period, and inside a ciphertext")
+    return layout
+
+
+def _export(model: NetworkModel, path: Any, **texts: Any) -> ModelBundle:
+    return write(CompiledForm.of(model), path, **texts)
+
+
+EXPORTERS[CompiledForm.kind] = _export

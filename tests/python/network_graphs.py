@@ -1,0 +1,100 @@
+"""Small canonical graphs for tests of encrypted networks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from heliograph.ml.graph import Graph, Node
+
+
+class Builder:
+    """Makes a canonical graph node by node. Weights are drawn from a seeded generator."""
+
+    def __init__(self, shape: tuple[int, ...], seed: int = 1) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.shapes: dict[str, tuple[int, ...]] = {"x": shape}
+        self.nodes: list[Node] = []
+
+    def _add(self, operation: str, inputs: tuple[str, ...], result: tuple[int, ...], /, **attributes: Any) -> str:
+        name = f"{operation}{len(self.nodes)}"
+        self.nodes.append(Node(operation, inputs, name, attributes, f"/{name}"))
+        self.shapes[name] = result
+        return name
+
+    def convolution(
+        self, x: str, outputs: int, kernel: int = 3, *, stride: int = 1, pad: int = 1, groups: int = 1, dilation: int = 1
+    ) -> str:
+        channels, high, wide = self.shapes[x]
+        weight = self.rng.normal(size=(outputs, channels // groups, kernel, kernel)) / kernel / math.sqrt(channels // groups)
+        span = (kernel - 1) * dilation + 1
+        shape = (outputs, *((n + 2 * pad - span) // stride + 1 for n in (high, wide)))
+        return self._add(
+            "convolution",
+            (x,),
+            shape,
+            weight=weight,
+            bias=self.rng.normal(size=outputs) / 10,
+            strides=(stride, stride),
+            pads=(pad, pad, pad, pad),
+            dilations=(dilation, dilation),
+            groups=groups,
+        )
+
+    def average_pool(self, x: str, size: int = 2) -> str:
+        channels, high, wide = self.shapes[x]
+        return self._add(
+            "convolution",
+            (x,),
+            (channels, high // size, wide // size),
+            weight=np.full((channels, 1, size, size), 1 / size**2),
+            bias=np.zeros(channels),
+            strides=(size, size),
+            pads=(0, 0, 0, 0),
+            dilations=(1, 1),
+            groups=channels,
+        )
+
+    def activation(self, x: str, function: str = "relu", **parameters: float) -> str:
+        return self._add("activation", (x,), self.shapes[x], function=function, parameters=parameters)
+
+    def add(self, x: str, y: str) -> str:
+        return self._add("add", (x, y), self.shapes[x])
+
+    def multiply(self, x: str, y: str) -> str:
+        return self._add("multiply", (x, y), self.shapes[x])
+
+    def flatten(self, x: str) -> str:
+        size = math.prod(self.shapes[x])
+        return self._add("reshape", (x,), (size,), shape=(size,))
+
+    def dense(self, x: str, outputs: int) -> str:
+        inputs = self.shapes[x][-1]
+        weight = self.rng.normal(size=(outputs, inputs)) / math.sqrt(inputs)
+        return self._add("dense", (x,), (outputs,), weight=weight, bias=self.rng.normal(size=outputs) / 10)
+
+    def other(self, operation: str, x: str, result: tuple[int, ...], /, **attributes: Any) -> str:
+        return self._add(operation, (x,), result, **attributes)
+
+    def graph(self, output: str) -> Graph:
+        return Graph(("x",), (output,), tuple(self.nodes), self.shapes)
+
+
+def perceptron(seed: int = 1) -> Graph:
+    """A perceptron 12 -> 16 -> 4 with a softmax."""
+    b = Builder((12,), seed)
+    out = b.dense(b.activation(b.dense("x", 16)), 4)
+    return b.graph(b.other("softmax", out, (4,), axis=0))
+
+
+def residual(seed: int = 1) -> Graph:
+    """A network of five convolutions, two residuals, a stride and a linear layer on images [3, 8, 8]."""
+    b = Builder((3, 8, 8), seed)
+    first = b.activation(b.convolution("x", 4))
+    inner = b.activation(b.convolution(first, 4))
+    second = b.activation(b.add(b.convolution(inner, 4), first))
+    down = b.activation(b.convolution(second, 8, stride=2))
+    third = b.activation(b.add(b.convolution(down, 8), b.convolution(second, 8, 1, stride=2, pad=0)))
+    return b.graph(b.dense(b.flatten(b.average_pool(third)), 10))

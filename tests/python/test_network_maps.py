@@ -1,0 +1,180 @@
+"""Linear maps of encrypted networks: triplets, layouts and diagonals, against the interpreter."""
+
+from __future__ import annotations
+
+import math
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+from heliograph.ml.errors import ModelError
+from heliograph.ml.graph import Graph
+from heliograph.ml.interpreter import run
+from heliograph.ml.networks.cuts import Network, network_of, without_products
+from heliograph.ml.networks.design import design_of
+from heliograph.ml.networks.diagonals import diagonals_of
+from heliograph.ml.networks.evaluation import evaluate
+from heliograph.ml.networks.layouts import packed, raster, strided
+from network_graphs import Builder, residual
+
+SLOTS = 1024
+
+
+def interpreted(graph: Graph, samples: np.ndarray) -> np.ndarray:
+    return run(graph, samples)[graph.outputs[0]]
+
+
+def dependent(graph: Graph) -> Network:
+    """Returns the network of a graph; graphs whose windows see only zeros are skipped."""
+    try:
+        return network_of(graph)
+    except ModelError as error:
+        assume("depend on its input" not in str(error))
+        raise
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> tuple[Graph, tuple[int, ...]]:
+    """A chain of one to three convolutions with strides, groups, pads and dilations."""
+    groups = draw(st.sampled_from([1, 1, 2]))
+    channels = groups * draw(st.integers(1, 3))
+    shape = (channels, draw(st.integers(4, 9)), draw(st.integers(4, 9)))
+    b = Builder(shape, draw(st.integers(0, 1000)))
+    value = "x"
+    for _ in range(draw(st.integers(1, 3))):
+        inputs, high, wide = b.shapes[value]
+        kernel = draw(st.integers(1, 3))
+        dilation = draw(st.integers(1, 2))
+        pad = draw(st.integers(0, 2))
+        if min(high, wide) + 2 * pad < (kernel - 1) * dilation + 1:
+            continue
+        grouped = groups if inputs % groups == 0 else 1
+        outputs = grouped * draw(st.integers(1, 3))
+        stride = draw(st.sampled_from([1, 1, 2, 2, 3]))
+        value = b.convolution(value, outputs, kernel, stride=stride, pad=pad, groups=grouped, dilation=dilation)
+    return b.graph(value), shape
+
+
+@settings(max_examples=40, deadline=None)
+@given(convolutions())
+def test_triplets_of_convolutions_equal_the_interpreter(case: tuple[Graph, tuple[int, ...]]) -> None:
+    graph, shape = case
+    network = dependent(graph)
+    x = np.random.default_rng(2).normal(size=(1, *shape))
+    form = network.output
+    made = sum(terms.apply(x.ravel()) for terms in form.maps.values()) + form.constant
+    expected = interpreted(graph, x).ravel() if graph.nodes else x.ravel()
+    np.testing.assert_allclose(made, expected, atol=1e-10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(convolutions(), st.sampled_from([128, 512, 4096]), st.booleans())
+def test_diagonals_of_all_layouts_equal_the_interpreter(
+    case: tuple[Graph, tuple[int, ...]], slots: int, compact: bool
+) -> None:
+    graph, shape = case
+    form = dependent(graph).output
+    x = np.random.default_rng(3).normal(size=shape)
+    target = packed(form.shape, slots) if compact else raster(form.shape, slots)
+    source = packed(shape, slots) if not compact else raster(shape, slots)
+    if len(form.shape) == 3 and not compact:
+        stride = [max(1, round(a / b)) for a, b in zip(shape[1:], form.shape[1:], strict=True)]
+        target = strided(source, stride, form.shape) or target
+    vectors = source.pack(x[None])
+    results = np.zeros((target.ciphertexts, slots))
+    for (to, of), diagonals in diagonals_of(form.maps["x"], source, target).items():
+        results[to] += diagonals.apply(vectors[of])
+    made = target.unpack(results, 1)[0].ravel()
+    expected = form.maps["x"].apply(x.ravel())
+    np.testing.assert_allclose(made, expected, atol=1e-10)
+    if target.ciphertexts == 1:  # values must repeat with the period
+        np.testing.assert_allclose(results, target.spread(expected), atol=1e-10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(convolutions(), st.integers(2, 4))
+def test_diagonals_of_several_samples_do_not_mix_them(case: tuple[Graph, tuple[int, ...]], batch: int) -> None:
+    graph, shape = case
+    network = dependent(graph)
+    design = design_of(network, 8192, batch)
+    (only,) = network.output.maps.values()
+    x = np.random.default_rng(4).normal(size=(batch, *shape))
+    source, target = design.layouts["x"], design.output
+    result = diagonals_of(only, source, target)[0, 0].apply(source.pack(x)[0])
+    made = target.unpack(result[None], batch)
+    for sample, got in zip(x, made, strict=True):
+        np.testing.assert_allclose(got.ravel(), only.apply(sample.ravel()), atol=1e-10)
+
+
+def test_layouts_fill_the_gaps_of_strides() -> None:
+    image = raster((16, 32, 32), 32768)
+    half = strided(image, (2, 2), (32, 16, 16))
+    assert half is not None
+    assert half.period == 8192
+    quarter = strided(half, (2, 2), (64, 8, 8))
+    assert quarter is not None
+    assert quarter.period == 4096
+    for layout in (image, half, quarter):
+        assert len(np.unique(layout.places)) == math.prod(layout.shape)
+        assert layout.places.max() < layout.period
+
+
+def test_no_layout_keeps_places_after_other_strides() -> None:
+    assert strided(raster((1, 9, 9), 128), (3, 3), (2, 3, 3)) is None
+    assert strided(raster((12,), 128), (1, 1), (1, 2, 2)) is None
+
+
+def test_a_small_diagonal_count_of_resnets_layers() -> None:
+    b = Builder((16, 32, 32))
+    same, down = b.convolution("x", 16), b.convolution("x", 32, stride=2)
+    for value, most in ((same, 144), (down, 128)):
+        network = network_of(b.graph(value))
+        source = raster((16, 32, 32), 32768)
+        target = source if value == same else strided(source, (2, 2), (32, 16, 16))
+        assert target is not None
+        assert diagonals_of(network.output.maps["x"], source, target)[0, 0].count <= most
+
+
+def test_products_become_squares() -> None:
+    b = Builder((6,))
+    graph = b.graph(b.multiply(b.dense("x", 5), b.activation(b.dense("x", 5), "sigmoid")))
+    x = np.random.default_rng(5).normal(size=(3, 6))
+    rewritten = without_products(graph)
+    np.testing.assert_allclose(evaluate(rewritten, x)[rewritten.outputs[0]], interpreted(graph, x), atol=1e-12)
+    assert not any(node.operation == "multiply" for node in rewritten.nodes)
+
+
+def test_other_operations_of_forms() -> None:
+    b = Builder((2, 4, 6))
+    value = b.other("transpose", "x", (6, 2, 4), permutation=(2, 0, 1))
+    value = b.other("slice", value, (3, 2, 2), slices=((0, 6, 2), (None, None, None), (3, 0, -2)))
+    value = b.other("pad", value, (4, 2, 3), pads=((1, 0), (0, 0), (0, 1)))
+    value = b.other("scale", value, (4, 2, 3), factor=np.arange(6.0).reshape(2, 3), offset=np.array(0.5))
+    other = b.other("sum", value, (4, 3), axes=(1,), keepdims=False)
+    graph = b.graph(b.dense(other, 5))
+    graph.shapes[graph.outputs[0]] = (4, 5)  # type: ignore[index]
+    x = np.random.default_rng(6).normal(size=(1, 2, 4, 6))
+    form = network_of(graph).output
+    made = form.maps["x"].apply(x.ravel()) + form.constant
+    np.testing.assert_allclose(made, interpreted(graph, x).ravel(), atol=1e-12)
+
+
+@pytest.mark.parametrize("operation", ["maximum_pool", "matmul", "normalize"])
+def test_unsupported_nodes_are_refused_by_name(operation: str) -> None:
+    b = Builder((1, 4, 4))
+    value = b.activation(b.convolution("x", 1))
+    graph = b.graph(b.other(operation, value, (1, 4, 4), kernel=(1, 1), strides=(1, 1), pads=(0,) * 4))
+    with pytest.raises(ModelError, match=f"/{operation}2 .{operation}."):
+        network_of(graph)
+
+
+def test_networks_that_do_not_depend_on_their_input_are_refused() -> None:
+    b = Builder((3,))
+    value = b.other("scale", "x", (3,), factor=np.array(0.0), offset=np.array(1.0))
+    with pytest.raises(ModelError, match="depend on"):
+        network_of(b.graph(value))
+    with pytest.raises(ModelError, match="/activation1"):
+        network_of(b.graph(b.activation(value)))
+    assert len(network_of(residual()).cuts) == 6

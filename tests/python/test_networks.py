@@ -1,0 +1,265 @@
+"""Compiled networks: encrypted runs against the simulation and the interpreter, guards, errors and reports."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+from heliograph.ml.errors import AccuracyError, ModelError
+from heliograph.ml.interpreter import run
+from heliograph.ml.networks import NetworkModel, compare, compile_graph
+from heliograph.ml.networks.files import arrays_of, circuit_of
+from heliograph.ml.networks.placing import Limits, Step, place
+from network_graphs import Builder, perceptron, residual
+
+
+@pytest.fixture(scope="module")
+def small() -> Any:
+    return hg.ckks.parameters(n=2**11, depth=13, log_scale=39, bootstrap=True, insecure=True)
+
+
+def images(count: int, seed: int = 1, shape: tuple[int, ...] = (3, 8, 8)) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(count, *shape))
+
+
+@pytest.fixture(scope="module")
+def network(small: Any) -> NetworkModel:
+    return compile_graph(residual(), images(200), accuracy=0.1, parameters=small)
+
+
+@pytest.fixture(scope="module")
+def owner(small: Any) -> Any:
+    return hg.SecretKey.generate(small)
+
+
+@pytest.fixture(scope="module")
+def keys(network: NetworkModel, owner: Any) -> Any:
+    return network.keys(owner)
+
+
+def test_an_encrypted_run_equals_the_simulation(network: NetworkModel, owner: Any, keys: Any) -> None:
+    x = images(2, seed=7) * 0.8
+    encrypted, simulated = network.run(owner, x, keys), network.simulate(x)
+    assert network.report.bootstraps >= 1
+    np.testing.assert_allclose(encrypted, simulated, atol=2e-4)
+    exact = run(network.network.graph, x)[network.network.result]
+    assert isinstance(network, hg.ml.Model)
+    np.testing.assert_allclose(network.clear(x), exact, atol=1e-5)
+    assert np.abs(simulated - exact).max() < 0.2
+
+
+def test_errors_of_each_layer(network: NetworkModel, owner: Any, keys: Any) -> None:
+    found = compare(network, owner, images(1, seed=8) * 0.8, keys)
+    assert len(found.layers) == 6
+    assert found.worst.from_polynomials < 1e-4
+    assert all(layer.from_exact < 0.3 for layer in found.layers)
+    assert found.worst.node in str(found)
+
+
+@pytest.mark.parametrize("factor", [2.0, 3.0])
+def test_values_outside_an_interval_raise_an_error(network: NetworkModel, owner: Any, keys: Any, factor: float) -> None:
+    x = images(1, seed=9)
+    x *= 4 / np.abs(x).max()
+    server = hg.Server(keys)
+    unit = network._unit
+    if np.abs(x * factor).max() > unit:
+        with pytest.raises(hg.PlaintextRangeError, match="calibrated range"):
+            network.encrypt(owner, x * factor)
+    y = network(server.bind(network.encrypt(owner, x * factor, unchecked=True)))  # the activations' guards notice
+    with pytest.raises(hg.OutOfIntervalError, match="/activation"):
+        network.decrypt(owner, y)
+    with pytest.raises((hg.OutOfIntervalError, hg.PlaintextRangeError)):
+        network.simulate(x * factor)
+    assert np.isnan(network.simulate(x * factor, beyond="nan")).all()
+
+
+@pytest.mark.parametrize("change", ["channels", "interval", "bias"])
+def test_wrong_programs_are_seen_by_compare(network: NetworkModel, owner: Any, keys: Any, change: str) -> None:
+    circuit = network.circuit
+    cuts = list(circuit.network.cuts)
+    name = cuts[2].name
+    wrong = replace(circuit, _encoded={})
+    if change == "channels":  # two channels of a layer's result are swapped
+        maps = dict(circuit.design.maps)
+        (only,) = maps[name]
+        diagonals = only.diagonals[0, 0]
+        moved = replace(diagonals, slot=(diagonals.slot + 64 * ((diagonals.slot // 64) % 2 * -2 + 1)) % diagonals.period)
+        maps[name] = (replace(only, diagonals={(0, 0): moved}),)
+        wrong = replace(wrong, design=replace(circuit.design, maps=maps))
+    elif change == "interval":
+        middle, half = circuit.units.arguments[name]
+        arguments = {**circuit.units.arguments, name: (middle, half * 1.1)}
+        wrong = replace(wrong, units=replace(circuit.units, arguments=arguments))
+    else:
+        form = cuts[2].form
+        assert form is not None
+        cuts[2] = replace(cuts[2], form=replace(form, constant=form.constant + 0.05))
+        wrong = replace(wrong, network=replace(circuit.network, cuts=tuple(cuts)))
+    found = compare(NetworkModel(wrong, network.report, network.output), owner, images(1, seed=8) * 0.8, keys)
+    assert found.layers[1].node == "/activation3"
+    assert found.layers[0].from_polynomials < 1e-4
+    assert found.layers[1].from_polynomials > 5e-3
+
+
+def test_a_perceptron_takes_the_smallest_set() -> None:
+    x = images(300, shape=(12,))
+    graph = perceptron()
+    model = compile_graph(graph, x, accuracy=0.05)
+    assert model.parameters.security == "128-bit"
+    assert model.parameters.n <= 2**14
+    assert model.report.bootstraps == 0
+    secret = hg.SecretKey.generate(model.parameters)
+    some = x[:2]
+    np.testing.assert_allclose(model.run(secret, some), model.simulate(some), atol=1e-4)
+    assert model.predict(some).tolist() == run(graph, some)[graph.outputs[0]].argmax(axis=1).tolist()
+    np.testing.assert_allclose(model.predict_proba(some), run(graph, some)[graph.outputs[0]], atol=0.05)
+    labels = run(graph, x)[graph.outputs[0]].argmax(axis=1)
+    assert model.score(x, labels) >= 0.95
+    assert "relu on" in str(model)
+
+
+def test_several_samples_share_a_request(small: Any, owner: Any) -> None:
+    b = Builder((2, 4, 4))
+    value = b.activation(b.convolution("x", 4), "square")
+    graph = b.graph(b.dense(b.flatten(b.convolution(value, 2, stride=2)), 3))
+    x = images(100, shape=(2, 4, 4))
+    model = compile_graph(graph, x, batch=8, parameters=small)
+    np.testing.assert_allclose(model.run(owner, x[:11]), run(graph, x[:11])[graph.outputs[0]], atol=1e-4)
+    with pytest.raises(hg.ShapeError, match="at most 8"):
+        model.encrypt(owner, x[:9])
+    with pytest.raises(ModelError, match="batch must be"):
+        compile_graph(graph, x, batch=64, parameters=small)
+
+
+def test_tensors_larger_than_a_ciphertext(small: Any, owner: Any) -> None:
+    b = Builder((8, 16, 16))
+    value = b.activation(b.convolution("x", 8), "square")
+    graph = b.graph(b.average_pool(b.convolution(value, 8, stride=2, groups=2), 8))
+    x = images(50, shape=(8, 16, 16))
+    model = compile_graph(graph, x, parameters=small, classifies=False)
+    assert model.encrypt(owner, x[0]).shape == (2,)
+    np.testing.assert_allclose(model.run(owner, x[:1]), run(graph, x[:1])[graph.outputs[0]].reshape(1, 8), atol=1e-4)
+
+
+def test_bad_samples_are_refused(network: NetworkModel, owner: Any) -> None:
+    x = images(1)
+    x[0, 0, 0, 0] = np.nan
+    for call in (lambda: network.encrypt(owner, x), lambda: network.simulate(x), lambda: network.predict(x)):
+        with pytest.raises(hg.PlaintextRangeError, match="NaN"):
+            call()
+    with pytest.raises(hg.ShapeError, match="must have shape"):
+        network.simulate(images(2, shape=(3, 8, 7)))
+    with pytest.raises(hg.DtypeError, match="real numbers"):
+        network.simulate(images(1) * 1j)
+    with pytest.raises(hg.DtypeError, match="whole class numbers"):
+        network.score(images(2), [0.5, 1.0])
+    with pytest.raises(hg.ShapeError, match="one class number"):
+        network.score(images(2), [1])
+
+
+def test_bad_calls_are_refused(network: NetworkModel, owner: Any, keys: Any) -> None:
+    with pytest.raises(hg.DtypeError, match="secret or public key"):
+        network.encrypt(3, images(1))  # type: ignore[arg-type]
+    other = hg.SecretKey.generate(hg.ckks.parameters(depth=1))
+    with pytest.raises(hg.MismatchError, match="model's set"):
+        network.encrypt(other, images(1))
+    with pytest.raises(hg.DtypeError, match="takes a tensor"):
+        network(images(1))  # type: ignore[arg-type]
+    with pytest.raises(hg.ShapeError, match=r"model\.encrypt"):
+        network(hg.Server(keys).bind(owner.encrypt(np.zeros((2, 1024)))))
+    with pytest.raises(hg.ParameterError, match="beyond must be"):
+        network.simulate(images(1), beyond="clip")
+
+
+def test_what_cannot_be_compiled() -> None:
+    x = images(64, shape=(12,))
+    with pytest.raises(AccuracyError, match="calibrate="):
+        compile_graph(perceptron(), x, accuracy=0.0, margin=16)
+    with pytest.raises(hg.ParameterError, match="accuracy must be"):
+        compile_graph(perceptron(), x, accuracy=-1)
+    with pytest.raises(hg.ParameterError, match="margin must be"):
+        compile_graph(perceptron(), x, margin=0.5)
+    with pytest.raises(hg.LimitError, match="limit= allows"):
+        compile_graph(perceptron(), x, accuracy=0.1, limit=hg.Costs(seconds=1e-6))
+    with pytest.raises(hg.LimitError, match="keys and matrices"):
+        compile_graph(perceptron(), x, accuracy=0.1, limit=hg.Costs(nbytes=1000))
+    b = Builder((12,))
+    with pytest.raises(ModelError, match="not finite"):
+        compile_graph(b.graph(b.dense(b.activation(b.dense("x", 4), "log"), 2)), x)
+    with pytest.raises(ModelError, match="must be one of"):
+        compile_graph(b.graph(b.activation("x", "unknown")), x)
+
+
+def test_a_chain_without_levels_has_no_plan() -> None:
+    steps = [Step("x", 0, 0, 1, ()), Step("y", 5, 3, 1, (("x", 1, 4.0, 2),))]
+    output = Step("", 0, 0, 1, (("y", 1, 4.0, 2),))
+    assert place(steps, output, Limits(7, 0)) is None
+    found = place(steps, output, Limits(8, 0))
+    assert found is not None
+    assert found.places["x"].value == 8
+    chain = [steps[0], *(Step(f"y{i}", 5, 3, 1, ((f"y{i - 1}" if i else "x", 1, 4.0, 2),)) for i in range(6))]
+    boots = place(chain, Step("", 0, 0, 1, (("y5", 1, 4.0, 2),)), Limits(17, 4))
+    assert boots is not None
+    assert boots.bootstraps == 2
+
+
+def test_a_bundle_computes_the_same(network: NetworkModel, owner: Any, keys: Any, tmp_path: Path) -> None:
+    bundle = network.export(tmp_path / "net.hgm", labels=[f"class {i}" for i in range(10)])
+    read = hg.ModelBundle.load(tmp_path / "net.hgm")
+    half = hg.ModelBundle.load(read.client().to_bytes())
+    x = images(1, seed=7) * 0.8
+    answer = read.run(hg.Server(keys), half.encrypt(owner, x[0]))
+    values = half.decrypt(owner, answer, like=x[0])
+    np.testing.assert_allclose(values, network.simulate(x)[0], atol=2e-4)
+    assert half.predict(values) == f"class {values.argmax()}"
+    assert half.predict_proba(values).sum() == pytest.approx(1)
+    assert bundle.needs == network.needs
+    assert read.nbytes < 200_000  # weights, not encoded matrices
+    assert half.nbytes < read.nbytes
+    with pytest.raises(hg.PlaintextRangeError, match="calibrated range"):
+        half.encrypt(owner, x[0] * 100)
+    with pytest.raises(hg.ShapeError):
+        half.encrypt(owner, x[0, :2])
+    with pytest.raises(hg.MissingKeyError, match="client's half"):
+        half.run(hg.Server(keys), answer)
+
+
+def test_changed_bundles_are_refused(network: NetworkModel) -> None:
+    arrays = arrays_of(network.circuit)
+    text = json.loads(arrays["network"].tobytes())
+    assert circuit_of(arrays, network.parameters, 1).needs == network.needs
+    changes: list[tuple[str, Any]] = [
+        ("inputs", []),
+        ("shape", [2, 8, 8]),
+        ("unit", "0x0.0p+0"),
+        ("result", 99),
+        ("guard", 1),
+        ("outputs", ["missing"]),
+        ("nodes", text["nodes"][1:]),
+        ("plan", text["plan"] | {"x": [1, 1, False, False]}),
+        ("polynomials", {}),
+        ("constants", {"c": {"array": "missing"}}),
+        ("units", text["units"] | {"x": "nan"}),
+    ]
+    for name, value in changes:
+        changed = np.frombuffer(json.dumps(text | {name: value}).encode(), dtype=np.uint8)
+        with pytest.raises(hg.DamagedFileError):
+            circuit_of(arrays | {"network": changed}, network.parameters, 1)
+    operation = json.loads(json.dumps(text))
+    operation["nodes"][0]["operation"] = "unknown"
+    function = json.loads(json.dumps(text))
+    function["nodes"][1]["attributes"]["function"] = "unknown"
+    for wrong in (operation, function, [], {"nodes": 1}):
+        changed = np.frombuffer(json.dumps(wrong).encode(), dtype=np.uint8)
+        with pytest.raises(hg.DamagedFileError):
+            circuit_of(arrays | {"network": changed}, network.parameters, 1)
+    with pytest.raises(hg.DamagedFileError, match="finite"):
+        circuit_of(arrays | {"a0": np.full_like(arrays["a0"], -1)}, network.parameters, 1)
+    with pytest.raises(hg.DamagedFileError, match="32 or 64 bits"):
+        circuit_of(arrays | {"a0": arrays["a0"].astype(np.int8)}, network.parameters, 1)
