@@ -45,8 +45,10 @@ def compile(
     accuracy: float | None = None,
     limit: Costs | None = None,
     **options: Any,
-) -> Model:
+) -> Any:
     """Makes a model for encrypted inputs of a trained model: an estimator or ensemble of trees, or a file of one.
+
+    Returns a `Model`: `EnsembleModel` for trees, `EstimatorModel` for other estimators, another class for networks.
 
     Models:
 
