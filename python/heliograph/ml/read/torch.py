@@ -37,8 +37,9 @@ def read_torch(
     """Read a `torch.nn.Module` by `torch.onnx.export`. Return its graph, as `read_onnx` does.
 
     `example` is an array [samples, shape...], or a tuple of arrays for several inputs; the first sample is exported. Arrays
-    beyond the inputs of `module.forward`, such as class numbers, are left out. The module is exported in evaluation mode and keeps its own mode. Its shapes are the example's, with a batch of 1. The
-    graph is compared with the module on the example.
+    beyond the inputs of `module.forward`, such as class numbers, are left out. The module is exported in evaluation mode
+    and keeps its own mode. Its shapes are the example's, with a batch of 1. The graph is compared with the module on the
+    example.
 
     Raises DtypeError for another object, ShapeError for an empty example. ModelError: the export fails, an operator is not
     supported, or graph and module differ.
