@@ -71,7 +71,7 @@ def rehashed(container: Container) -> bytes:
 
 @pytest.mark.parametrize("kind", READERS)
 def test_these_tests_write_files_like_the_engine(kind: str) -> None:
-    """An unchanged container built by these tests equals the engine's, byte for byte, and is read."""
+    """An unchanged container that these tests build equals the engine's container, byte for byte, and is read."""
     data = original(kind)
     assert build(parse(data)) == data
     assert rehashed(parse(data)) == data
@@ -96,7 +96,7 @@ def test_every_changed_byte_is_detected(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", READERS)
 def test_truncated_and_oversized(kind: str) -> None:
-    """Files of any other length are refused."""
+    """Files of any other length are errors."""
     data = original(kind)
     for length in (0, 1, 7, 8, 31, 32, 33, 500, len(data) // 2, len(data) - 64, len(data) - 32, len(data) - 1):
         with pytest.raises(hg.DamagedFileError, match="truncated"):

@@ -133,7 +133,8 @@ def started(*words: object, device: str = QUICK, environment: dict[str, str] | N
     mark = uuid.uuid4().hex
     whole = os.environ | {MARK: mark, "HELIOGRAPH_DEVICE": device} | (environment or {})
     line = [*COMMAND, *(str(word) for word in words)]
-    # If a shell runs the tests in the background, children inherit an ignored SIGINT; restore the default.
+    # If a shell runs the tests in the background, child processes inherit an ignored SIGINT, so the test restores the
+    # default.
     with subprocess.Popen(
         line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=whole,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),

@@ -149,7 +149,7 @@ std::vector<std::size_t> ends_of(const std::vector<std::size_t>& sizes) {
 }  // namespace
 
 rlwe::Gadget Context::gadget(std::size_t level) const {
-  constexpr double margin = 6;  // the noise of a digit times the keys' errors then stays below the rounding noise
+  constexpr double margin = 3.5;  // the noise of a digit times the errors of the keys then stays below the rounding noise
   const device::PrimeList chain = primes_up_to(level), special = rlwe().special();
   const std::size_t most = spec().digits.size();
   for (std::size_t count = 1; count <= std::min(most, chain.size()); ++count) {

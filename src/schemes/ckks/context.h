@@ -83,7 +83,7 @@ class Context : public schemes::RingContext<Context, Spec> {
   double key_switch_noise(std::size_t level, std::size_t key_level = 0) const;
 
   /// Returns the gadget of rotation keys for ciphertexts of `level` and below: the fewest digits, then the fewest special
-  /// primes whose product exceeds each digit by 2^6. If no digits of equal size fit, these are the set's own digits.
+  /// primes whose product exceeds each digit by 2^3.5. If no digits of equal size fit, these are the set's own digits.
   rlwe::Gadget gadget(std::size_t level) const;
   /// Returns the plan of a key switch in the NTT domain, by keys for `key_level`; 0: the set's own gadget.
   std::shared_ptr<const device::KeySwitchPlan> switch_plan(std::size_t key_level, std::size_t level, std::size_t to_level);
