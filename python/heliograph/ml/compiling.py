@@ -32,7 +32,7 @@ KINDS = (
 _OPTIONS = {
     "estimator": ("degree", "error", "margin", "intervals"),
     "ensemble": ("scheme", "reveal"),
-    "network": ("guard", "margin", "classifies", "parameters", "lean"),
+    "network": ("guard", "margin", "classifies", "parameters", "lean", "compact"),
 }
 _LARGEST_FILE = 1 << 30
 

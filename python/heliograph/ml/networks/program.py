@@ -57,7 +57,7 @@ class Circuit:
     @property
     def needs(self) -> dict[str, Any]:
         """Arguments of `SecretKey.evaluation_keys` for the keys of the circuit."""
-        needs: dict[str, Any] = {"relinearize": True, "rotations": list(self.design.rotations)}
+        needs: dict[str, Any] = {"relinearize": True, "level_rotations": level_rotations(self.design, self.plan)}
         if self.plan.bootstraps:
             needs["bootstrap"] = True
         return needs
@@ -164,6 +164,17 @@ class Circuit:
         if not self.lean:
             self._encoded[key] = made
         return made
+
+
+def level_rotations(design: Design, plan: Plan) -> dict[int, list[int]]:
+    """Returns the steps of rotations of each level, ascending."""
+    steps: dict[int, set[int]] = {}
+    for name, maps in (*design.maps.items(), ("", design.output_maps)):
+        level = plan.places[name].form if name else plan.output
+        for diagonals in (d for m in maps for d in m.diagonals.values()):
+            steps.setdefault(level + 1, set()).update(diagonals.rotations)
+            steps.setdefault(level, set()).update(diagonals.folds)
+    return {level: sorted(some) for level, some in sorted(steps.items()) if some}
 
 
 def transform_of(

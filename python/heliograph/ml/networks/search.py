@@ -25,7 +25,11 @@ _GAIN = 0.02  # least share of the seconds that a lower degree must save
 
 @dataclass(frozen=True)
 class Loss:
-    """Differences between a compiled network and the exact one on some samples."""
+    """Differences between a compiled network and the exact one on some samples.
+
+    >>> net.report.loss.samples, net.report.loss.lost <= 0.05
+    (200, True)
+    """
 
     samples: int
     lost: float  #: the loss that `accuracy` limits
