@@ -1,5 +1,5 @@
-"""CKKS returns no wrong value without an error. The tests run hundreds of computations on ordinary data, compare
-the bound of each slot with its value, and load malicious files and false declared bounds.
+"""CKKS never returns a wrong value without an error. The tests run hundreds of computations on ordinary data and compare the
+bound of each slot with its value. They also load malicious files and false declared bounds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import range_rig as rig
 import resign
 from places import places
 
-#: Pairs of a set's slots and the number of values. If the slots are a power of two, values repeat over the places.
+#: Pairs of the number of slots of a set and the number of values. If the number of slots is a power of two, values repeat
+#: over the places.
 PACKINGS = ((4, 4), (16, 16), (100, 100), (256, 256), (1000, 1000), (2048, 2048))
-#: Bits of the lowest primes: rooms of 2^11, 2^21, 2^31 and 2^41.
+#: Bits of the lowest primes, which give rooms of 2^11, 2^21, 2^31 and 2^41.
 ROOMS = (50, 60, 70, 80)
 DATA = Path(__file__).with_name("data")
 
@@ -34,12 +35,12 @@ def cases() -> Any:
 
 
 def refused(found: Counter[str]) -> float:
-    """Returns the fraction of correct results that are refused."""
+    """Returns which fraction of the correct results is refused."""
     return found["refused right"] / max(1, found["refused right"] + found["right"])
 
 
 def outcomes(seeds: range, base_bits: int, each: int) -> Counter[str]:
-    """Counts outcomes of random computations; fails if a value is wrong without an error."""
+    """Counts the outcomes of random computations; fails if a value is wrong and no error is raised."""
     rc, found = cases(), Counter[str]()
     for seed in seeds:
         random = np.random.default_rng([seed, base_bits])
