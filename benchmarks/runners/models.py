@@ -159,7 +159,7 @@ def measure(name: str, case: Case, given: Any) -> dict[str, Any]:
         "bootstraps": model.report.bootstraps,
         "diagonals": model.report.diagonals,
         "rotations": model.report.rotations,
-        "rotation_keys": len(model.needs["rotations"]),
+        "rotation_keys": sum(len(steps) for steps in model.needs["level_rotations"].values()),
         "degrees": [one.degree for one in model.report.activations],
         "predicted_seconds_two_cores": model.report.seconds,
         "predicted_matrix_bytes": model.report.matrix_bytes,
