@@ -35,8 +35,8 @@ def dense(diagonals: dict[int, Any], rows: int, size: int | None = None) -> npt.
     return matrix
 
 
-def keys_for(p: Party, *transforms: hg.ckks.LinearTransform) -> hg.ckks.EvaluationKeys:
-    """Returns keys with only the rotations of these transforms."""
+def keys_for(p: Party, *transforms: hg.ckks.LinearTransform) -> Any:
+    """Returns keys for these transforms alone."""
     return p.secret.evaluation_keys(relinearize=False, for_=list(transforms))
 
 
@@ -140,7 +140,7 @@ def test_compact_diagonals_give_the_same_bits(p: Party) -> None:
 Block = dict[int, Any] | None
 
 
-def block_keys(p: Party, blocks: hg.ckks.BlockTransform) -> hg.ckks.EvaluationKeys:
+def block_keys(p: Party, blocks: hg.ckks.BlockTransform) -> Any:
     """Returns keys for blocks alone."""
     return p.secret.evaluation_keys(relinearize=False, for_=blocks)
 
@@ -175,6 +175,7 @@ def test_blocks(table: list[list[Block]], word_size: int) -> None:
         p.check(blocks @ x[:, 0], want[:, 0], 1e-4)
         assert (blocks @ x[:, :0]).shape == (len(table), 0)
         bound = np.abs(want).max()
+        assert y.bounds is not None
         assert bound <= y.bounds[1] * 1.001
         seen.append(p.secret.decrypt(y))
     assert np.array_equal(seen[0], seen[1])
@@ -200,7 +201,7 @@ def test_blocks_are_at_least_as_precise_as_single_matrices(p: Party) -> None:
     a = np.stack([real(seed=i) for i in range(3)])
     x = p.bound(block_keys(p, blocks), a)
     y = blocks @ x
-    z = hg.stack([sum((t @ x[i] for i, t in enumerate(row)), 0) for row in singles])
+    z: Any = hg.stack([row[0] @ x[0] + row[1] @ x[1] + row[2] @ x[2] for row in singles])
     p.check(z, expected(table, a, SLOTS), 1e-4)
     assert y.precision is not None
     assert z.precision is not None
