@@ -116,6 +116,14 @@ def test_a_limit_refuses_before_keys_exist() -> None:
     with pytest.raises(hg.LimitError, match="would take"):
         ml.compile(estimator, samples, limit=hg.Costs(nbytes=1000))
     assert ml.compile(estimator, samples, limit=hg.Costs(nbytes=1 << 32)).forecast.nbytes < 1 << 30
+    for scheme in ("ckks", "bgv"):
+        model = ml.compile(estimator, samples, scheme=scheme, target="two-cores")
+        assert 1e-5 < model.forecast.seconds < 1
+        assert "on two-cores" in str(model)
+        with pytest.raises(hg.LimitError, match="it would take about"):
+            ml.compile(estimator, samples, scheme=scheme, target="two-cores", limit=hg.Costs(seconds=1e-6))
+    with pytest.raises(hg.ParameterError, match="there is no profile"):
+        ml.compile(estimator, samples, target="abacus")
 
 
 def xgboost_models() -> dict[str, tuple[Any, Any, Any]]:

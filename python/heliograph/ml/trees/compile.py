@@ -12,6 +12,7 @@ from heliograph._common.arguments import count_of, text_of
 from heliograph.exact.parameters import set_for
 from heliograph.keys import SecretKey, Server
 from heliograph.ml.errors import ModelError
+from heliograph.ml.profile import profile_of
 from heliograph.ml.trees import paths, products
 from heliograph.ml.trees.ensemble import MOST_DEPTH, Bools, Ensemble, without_missing
 from heliograph.ml.trees.model import (
@@ -48,6 +49,7 @@ def compile_ensemble(
     scheme: str = "auto",
     reveal: str = "auto",
     limit: Costs | None = None,
+    target: Any = None,
     own: Any = None,
 ) -> EnsembleModel:
     """Makes a model of an ensemble. `own` returns the library's predictions of samples, to compare them.
@@ -69,7 +71,7 @@ def compile_ensemble(
         raise ModelError(f"cannot compile {ensemble.name}: its depth must be at most {MOST_DEPTH}, got {ensemble.depth}")
     reader = Reader(ensemble)
     client, server = _chosen(ensemble, count, scheme, reveal)
-    model = EnsembleModel(reader, client, server)
+    model = EnsembleModel(reader, client, server, None if target is None else profile_of(target))
     if x is not None:
         model.report = _compared(model, calibrate, x, own)
     if limit is not None:
