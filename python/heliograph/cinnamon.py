@@ -4,7 +4,8 @@
 outputs. `write` converts a recorded program of CKKS or BGV to instructions. Programs run on the devices that Heliograph
 found; chips share devices if there are fewer.
 
-The examples of this module's functions continue this one, which doubles a ciphertext of one limb and adds a number to it.
+The examples of this module's functions continue this example, which doubles a ciphertext of one limb and adds a number to
+it.
 
 >>> import heliograph as hg
 >>> program = hg.cinnamon.Program.parse({
