@@ -572,8 +572,9 @@ def test_tfhe_cases_are_chosen_by_name_or_beginning() -> None:
 
 
 def test_tfhe_floors_come_from_counts(tmp_path: Path) -> None:
-    """The floors (least possible times) of bootstraps and layers follow from counts. They do not include the parts of the
-    key that need not be read.
+    """The floors (least possible times) of bootstraps and layers follow from counts. The floors do not include the parts of
+    the key that need not be read.
+
     """
     from benchmarks.cases import tfhe as tfhe_cases
     from benchmarks.runners import tfhe

@@ -209,8 +209,8 @@ LONG_SEARCHES = ("hcnn11", "hcnn5-paper")
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.full] * (n in LONG_SEARCHES)) for n in nn.SETUPS])
 def test_sets_are_as_small_as_the_search_finds(name: str) -> None:
-    """The networks' parameter sets are 128-bit secure, and not larger than the sets that `parameters_for` finds. Their keys
-    are sufficient.
+    """The networks' parameter sets are 128-bit secure, and not larger than the sets that `parameters_for` finds. The
+    networks' keys are sufficient.
 
     """
     setup = nn.setup(name)

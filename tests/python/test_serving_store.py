@@ -534,8 +534,9 @@ def test_a_backup_of_an_open_store_is_valid(tmp_path: Path, keys: bytes) -> None
 
 
 def test_a_restored_backup_keeps_later_revocations(tmp_path: Path, keys: bytes) -> None:
-    """A restored backup takes over the revocations of the previous store if that store can be read. It deletes the revoked
-    objects.
+    """A restored backup takes over the revocations of the previous store if that store can be read. The restored store
+    deletes the revoked objects.
+
     """
     store = Store(tmp_path / "store", Settings())
     digest, kept = sent(store, keys), sent(store, made_keys())
