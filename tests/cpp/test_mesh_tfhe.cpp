@@ -1,5 +1,5 @@
 // TFHE's kernels on a mesh. Linear combinations and key switches have the bits of `ref`, and bootstraps have the bits of one
-// of the members. The layout, the number of items and the order of wires do not matter.
+// of the members. The bits do not depend on the layout, on the number of items or on the order of wires.
 #include <gtest/gtest.h>
 
 #include <algorithm>
