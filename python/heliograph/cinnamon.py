@@ -110,7 +110,7 @@ def load(folder: Any) -> Program:
 class Constants:
     """The constants of a program written from a recording (`Program.constants`): plaintexts, scalars and scales of results.
 
-    Constants belong to the program's text. A program that was parsed from this text runs with them.
+    Constants belong to the program's text. A program that was parsed from the text runs with the constants.
 
     >>> written = hg.cinnamon.write(turned)
     >>> again = hg.cinnamon.Program.parse(written.files())

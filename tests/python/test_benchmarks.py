@@ -155,7 +155,7 @@ def test_the_calls_do_not_wait_for_the_counter() -> None:
 
         def wait(self) -> None:
             with made:
-                CLOCK.now += 0.001 if readings > 3 else 0  # continues until there are some readings
+                CLOCK.now += 0.001 if readings > 3 else 0  # time advances only after some readings
                 made.notify_all()
 
     def joules() -> float:

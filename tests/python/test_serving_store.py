@@ -137,7 +137,9 @@ def test_jumps_of_the_clock_delete_nothing(tmp_path: Path, keys: bytes, jump: fl
 
 
 def test_downtime_does_not_count_towards_expiry(tmp_path: Path, keys: bytes) -> None:
-    """Time in which the service does not run does not count towards expiry. After a restart within a minute, it does count."""
+    """Time in which the service does not run does not count towards expiry. The time does count if the service restarts
+    within a minute.
+    """
     clock = Clock()
     store = store_of(tmp_path, clock)
     sent(store, keys)
