@@ -69,8 +69,8 @@ class Mesh : public device::Device {
 std::vector<device::Device*> members_of(device::Device& device);
 
 class Transport;
-/// Makes a mesh. Over several processes (mesh/ranks.h) it has the members of all ranks, in the order of ranks, and
-/// `transport` connects them.
+/// Makes a mesh. Over several processes (mesh/ranks.h) the mesh has the members of all ranks, in the order of ranks, and
+/// `transport` connects these members.
 std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> members, Options options = {},
                                 std::unique_ptr<Transport> transport = nullptr);
 

@@ -130,7 +130,7 @@ class Items {
   std::vector<Block> parts_;
 };
 
-/// Returns, for each part, its items in another tensor.
+/// For each part of the items, returns the block of `v` that has the part's items.
 std::vector<Block> like(const std::vector<Block>& parts, const View& v) {
   std::vector<Block> result = parts;
   for (Block& b : result) b.begin = 0, b.length = v.n, b.view = {};

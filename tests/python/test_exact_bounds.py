@@ -609,7 +609,7 @@ FORMER = {
 
 @pytest.mark.parametrize("request_", FORMER)
 def test_the_former_versions_sets(request_: str) -> None:
-    """With version="0.2", sets have the numbers of version 0.2 and hold residues. They equal the sets in files of that
+    """With version="0.2", sets have the numbers of version 0.2 and hold residues. The sets equal the sets in files of that
     version."""
     scheme, _, options = request_.partition(" ")
     p = getattr(hg, scheme).parameters(**json.loads(options), version="0.2")
@@ -618,8 +618,8 @@ def test_the_former_versions_sets(request_: str) -> None:
 
 
 def test_the_present_versions_sets_hold_more_noise() -> None:
-    """Version 0.3 chooses rings that are not smaller than those of 0.2. Its moduli are larger unless another gadget
-    suffices.
+    """Version 0.3 chooses rings that are not smaller than those of 0.2. The moduli of version 0.3 are larger unless another
+    gadget suffices.
 
     """
     found: dict[str, list[Any]] = {}

@@ -1,5 +1,5 @@
-"""CKKS bootstrapping with few slots gives the same values. It has special transforms, and packs real and imaginary parts
-into one ciphertext.
+"""CKKS bootstrapping with few slots gives the same values. Bootstrapping with few slots has special transforms, and packs
+real and imaginary parts into one ciphertext.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import resign
 
 
 def test_the_corpus() -> None:
-    """The corpus has earlier findings and inputs for each kind of call. It gives no untyped error."""
+    """The corpus has earlier findings and inputs for each kind of call. The corpus gives no untyped error."""
     inputs = campaign.corpus()["python-face"].values()
     ways = Counter(python_face.face(data).split(":")[0] for data in inputs)
     assert set(ways) == {way.__name__ for way in python_face.WAYS}

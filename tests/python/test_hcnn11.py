@@ -243,8 +243,8 @@ def test_the_fused_layer_has_the_bits_of_its_parts(rig: Rig, groups: int, pool: 
 
 
 def test_the_noise_estimate_covers_equal_filters(rig: Rig) -> None:
-    """If filters are equal, the noise of their outputs is dependent. The estimate includes this even if the outputs are
-    computed in different parts.
+    """If filters are equal, the noise of their outputs is dependent. The estimate includes this dependence even if the
+    outputs are computed in different parts.
 
     """
     weight = np.ones((2, 3, 3, 3), dtype=int)

@@ -140,7 +140,7 @@ def test_command_lines_that_are_refused(
 
 
 def test_the_program_reports(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The program reports results. It fails if the encrypted model differs from the clear model."""
+    """The program reports results. The program fails if the encrypted model differs from the clear model."""
     monkeypatch.setattr(
         sys,
         "argv",
@@ -163,7 +163,9 @@ def test_the_program_reports(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 @pytest.mark.parametrize("name", ["lbw", "edin", "pcs", "uis"])
 def test_published_tables(name: str) -> None:
-    """Published tables are read, and the model fits them nearly as well as a converged model. One of them is encrypted."""
+    """Published tables are read, and the model fits them nearly as well as a converged model. One of the tables is
+    encrypted.
+    """
     path = TABLES / f"{name}.txt"
     if not path.is_file():
         pytest.skip(f"{path.name} is not in {TABLES}")

@@ -25,8 +25,8 @@ def exact() -> tuple[Any, Any]:
 
 
 def test_log_records(exact: tuple[Any, Any], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log has one record of the device, and records of servers, loaded objects and recordings. It contains nothing of a
-    secret key.
+    """The log has one record of the device, and records of servers, loaded objects and recordings. The log contains nothing
+    of a secret key.
 
     """
     monkeypatch.setattr(process, "_is_logged", False)

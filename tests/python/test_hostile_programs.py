@@ -387,7 +387,7 @@ VALUES = [0, 1, 2, 3, 8, 64, 2**16, 2**31, 2**32 - 1, 2**32, 2**45, 2**58 + 1, 2
 
 
 def sweep(parts: int, part: int) -> None:
-    """Sets each word of each program to each tested value and to the neighbours of this value. This runs in a separate
+    """Sets each word of each program to each tested value and to the neighbours of this value. This sweep runs in a separate
     process.
 
     """

@@ -69,7 +69,9 @@ def integers() -> dict[str, Any]:
 
 @pytest.mark.parametrize("made", [exact, numbers, integers])
 def test_tables_of_every_kind(made: Any) -> None:
-    """A table has a title, labels and texts. It has no other tags than those of tables, and no attributes."""
+    """A table has a title, labels and texts. A table of a result has no other tags than those of HTML tables, and no
+    attributes.
+    """
     for shown in made().values():
         text = shown._repr_html_()
         cells = Cells(text)

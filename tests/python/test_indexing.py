@@ -135,8 +135,8 @@ def test_iteration_ends() -> None:
 @pytest.mark.parametrize("scheme", ["bfv", "bgv", "ckks"])
 @pytest.mark.parametrize("length", [0, 1, "slots - 1", "slots", "slots + 1", "3 slots - 1"])
 def test_vectors_longer_than_the_slots(scheme: str, length: Any) -> None:
-    """If requested, a long vector is distributed over ciphertexts. It is decrypted to its length, for the secret and the
-    public key.
+    """If requested, a long vector is distributed over ciphertexts. The vector is decrypted to its length, for the secret and
+    the public key.
 
     """
     key, slots = secret(scheme), secret(scheme).parameters.slots

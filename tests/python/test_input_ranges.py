@@ -361,8 +361,8 @@ def test_invalid_pixels_are_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_ranges_of_recorded_programs(tmp_path: Path) -> None:
-    """The input ranges of a recorded program are the bounds of its recorded operands. They are at most those of the
-    parameter set, which unchecked=True cannot exceed.
+    """The input ranges of a recorded program are the bounds of its recorded operands. The input ranges are at most those of
+    the parameter set, which unchecked=True cannot exceed.
 
     """
     owner = hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=25))

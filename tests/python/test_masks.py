@@ -80,8 +80,8 @@ def test_models_and_searches_refuse_masked_values(tmp_path: Any) -> None:
 
 
 def test_errors_name_the_invalid_object() -> None:
-    """pandas makes arrays of objects for integers with NULLs. For such an array, the error states the invalid value and its
-    index.
+    """pandas makes arrays of objects for integers with NULLs. The error for an array of objects states the invalid value and
+    its index.
 
     """
     secret = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20, slots=3))

@@ -52,7 +52,9 @@ def test_comparisons_outside_tfhe_are_refused(scheme: str, compare: Callable[[An
 
 @LEVELLED
 def test_encrypted_truth_values_are_refused(scheme: str) -> None:
-    """Truth values and membership tests of tensors raise errors. Lists and dicts find a tensor only as the same object."""
+    """Truth values and membership tests of tensors raise errors. A list or dict finds a tensor only if it contains the same
+    object.
+    """
     x = tensor(scheme)
     with pytest.raises(TypeError, match="cannot be a condition"):
         bool(x)

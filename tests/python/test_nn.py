@@ -58,8 +58,8 @@ def test_an_unknown_network_is_named() -> None:
 
 
 def test_product_counts_are_the_papers() -> None:
-    """HCNN-5 has 126,000 products of ciphertexts and constants if kernels read all input maps. In the form of Al Badawi and
-    others it has 46,000.
+    """HCNN-5 has 126,000 products of ciphertexts and constants if kernels read all input maps. In the network's form by Al
+    Badawi and others, there are 46,000 such products.
 
     """
     dense, paper = nn.load("hcnn5").counts(), nn.load("hcnn5-paper").counts()
@@ -209,8 +209,8 @@ LONG_SEARCHES = ("hcnn11", "hcnn5-paper")
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.full] * (n in LONG_SEARCHES)) for n in nn.SETUPS])
 def test_sets_are_as_small_as_the_search_finds(name: str) -> None:
-    """The networks' parameter sets are 128-bit secure, and not larger than the sets that `parameters_for` finds. Their keys
-    are sufficient.
+    """The networks' parameter sets are 128-bit secure, and not larger than the sets that `parameters_for` finds. The
+    networks' keys are sufficient.
 
     """
     setup = nn.setup(name)

@@ -305,7 +305,7 @@ def test_tables_of_al_badawi_have_cores_and_gpus(al_badawi: dict[str, Any], tabl
 
 
 def test_cores_have_no_energy(al_badawi: dict[str, Any]) -> None:
-    """Rows of cores have no energy, even if an older file has the energy of a GPU. They are marked as shared."""
+    """Rows of cores have no energy, even if an older file has the energy of a GPU. Rows of cores are marked as shared."""
     from benchmarks.papers import al_badawi as al_badawi_tables
 
     row = al_badawi_row("hvadd-2^15-x500-w64", 0.7, threads=1, joules=500.0, watts=480.0)
@@ -514,8 +514,8 @@ def test_runs_are_chosen_by_prefix_and_remaining_time(tmp_path: Path) -> None:
     ("name", "words", "rows"), [("partition", ["", "8", "64", "2"], "moves"), ("copies", ["3", "2", "1000"], "copies")]
 )
 def test_the_workbench_programs_move_every_word(name: str, words: list[str], rows: str, tmp_path: Path) -> None:
-    """The programs of the workbench, compiled in the same way as in the runs, move every word correctly. They check each
-    result themselves.
+    """The programs of the workbench, compiled in the same way as in the runs, move every word correctly. The programs check
+    each result themselves.
 
     """
     from benchmarks.papers import run as papers

@@ -70,7 +70,7 @@ NUMBERS: dict[str, tuple[int, int, list[int]]] = {
 
 
 def test_every_named_set() -> None:
-    """Every named set exists in both word sizes and is valid. It is secure unless it is marked insecure."""
+    """Every named set exists in both word sizes and is valid. A set is secure unless it is marked insecure."""
     assert set(hg.bfv.named()) == {*NUMBERS, "hcnn5", "hcnn11"}
     for name in hg.bfv.named():
         for ending in ("", "/w32", "/w64"):

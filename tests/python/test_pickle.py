@@ -1,4 +1,6 @@
-"""pickle, copy, deepcopy and joblib use the file format with its checks. They refuse secret keys."""
+"""pickle, copy, deepcopy and joblib use the file format with its checks. pickle, copy, deepcopy and joblib refuse secret
+keys.
+"""
 
 from __future__ import annotations
 

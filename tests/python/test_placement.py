@@ -60,7 +60,9 @@ def graph(rng: random.Random, operations: int, *, top: int = 5, entry: int = 2, 
 
 
 def everything(g: Graph) -> float:
-    """Returns the least total seconds. It is found by trying each level and each set of bootstraps before each operation."""
+    """Returns the least total seconds. The least time is found by trying each level and each set of bootstraps before each
+    operation.
+    """
 
     @functools.cache
     def after(at: int, have: tuple[int, ...]) -> float:

@@ -121,8 +121,8 @@ def test_random_programs_are_correct(name: str, program: list[tuple[str, int]], 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_sums_of_one_ciphertext_are_bounded(name: str) -> None:
-    """In sums of one ciphertext the noise is dependent. It grows with the sum of the weights and not with the root of the
-    sum of squares; the estimate includes this.
+    """In sums of one ciphertext the noise is dependent. Dependent noise grows with the sum of the weights and not with the
+    root of the sum of squares; the estimate includes this.
 
     """
     w = world(name)

@@ -1,5 +1,5 @@
 """CKKS never returns a wrong value without an error. The tests run hundreds of computations on ordinary data and compare the
-bound of each slot with its value. They also load malicious files and false declared bounds.
+bound of each slot with its value. The tests also load malicious files and false declared bounds.
 """
 
 from __future__ import annotations

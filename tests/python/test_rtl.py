@@ -100,7 +100,9 @@ print(json.dumps({
 
 
 def test_a_program_is_one_list_of_instructions() -> None:
-    """A program is one list of instructions. Its cycles are reported by hg.cycles(), by the program and by the device."""
+    """A program is one list of instructions. The program's cycles are reported by hg.cycles(), by the program and by the
+    device.
+    """
     told = json.loads(run_on("rtl:clock=100", PROGRAM))
     assert told["right"]
     assert told["lists"] == 1

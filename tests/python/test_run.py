@@ -52,8 +52,8 @@ class Run:
     programs: dict[int, int] = field(default_factory=dict)
 
     def processes(self) -> list[int]:
-        """Returns the ids of all running processes of the job on any virtual host. They are found by an environment variable
-        that they inherit.
+        """Returns the ids of all running processes of the job on any virtual host. The processes are found by an environment
+        variable that they inherit.
 
         """
         found = []

@@ -1,4 +1,4 @@
-"""`heliograph selftest` passes on a correct device. It detects a wrong bit, a failed call and wrong products."""
+"""`heliograph selftest` passes on a correct device. The self-test detects a wrong bit, a failed call and wrong products."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_a_truncated_file_is_an_error(tmp_path: Path) -> None:
 def test_keys_larger_than_memory_are_inspected(
     secret: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """inspect reads a file of keys once, with or without verification. It states only the checks that it made."""
+    """inspect reads a file of keys once, with or without verification. inspect states only the checks that it made."""
     keys, path = secret.evaluation_keys(rotations=[1, 2, 3, 4, 5]), tmp_path / "keys.hg"
     keys.save(path)
     assert command(["inspect", str(path)]) == 0

@@ -310,8 +310,9 @@ def uploading(client: hg.Client, uploads: list[Any], stop: threading.Event) -> N
 
 
 def test_certificate_errors_are_not_retried(place: Place, proxy: Any, tmp_path: Path) -> None:
-    """A certificate of another authority or for another name fails after one handshake, without a request. It has a separate
-    error class.
+    """A certificate of another authority or for another name fails after one handshake, without a request. Such a failure
+    has a separate error class.
+
     """
     stranger = rig.Authority(tmp_path)
     with pytest.raises(hg.CertificateError, match=r"cannot trust the certificate of .*; give ca= \(--ca\)") as caught:

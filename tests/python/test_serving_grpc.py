@@ -158,7 +158,9 @@ def test_health_and_reflection(place: Calls) -> None:
 
 
 def test_streams_without_a_token_are_limited(place: Calls) -> None:
-    """Health watchers and silent streams need no token. Their number is limited per address, and they delay no call."""
+    """Health watchers and silent streams need no token. The number of watchers and silent streams is limited per address,
+    and they delay no call.
+    """
     from grpc_health.v1 import health_pb2, health_pb2_grpc
 
     with place.channel() as channel:

@@ -1,4 +1,6 @@
-"""A malicious client cannot deny the service to other clients. Its resources are limited, and it gets typed errors."""
+"""A malicious client cannot deny the service to other clients. A client's resources are limited, and a malicious client gets
+typed errors.
+"""
 
 from __future__ import annotations
 
@@ -486,8 +488,9 @@ def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyP
 
 
 def test_ended_jobs_are_forgotten() -> None:
-    """Only a limited number of finished jobs of a client is remembered, even if their answers are small. Those of other
-    clients are kept.
+    """Only a limited number of finished jobs of a client is remembered, even if their answers are small. The finished jobs
+    of other clients are kept.
+
     """
     closed = list[str]()
 

@@ -573,8 +573,9 @@ def bound(heard: socket.socket, path: Path) -> Iterator[dict[str, str]]:
 
 
 def test_liveness_and_readiness_differ(digits: Path, tmp_path: Path) -> None:
-    """A service that is stopping is alive but not ready. It reports this over HTTP, the metrics address, gRPC and systemd.
-    `/healthz` no longer exists.
+    """A service that is stopping is alive but not ready. The service reports its state over HTTP, the metrics address, gRPC
+    and systemd. `/healthz` no longer exists.
+
     """
     grpc = pytest.importorskip("grpc")
     health = pytest.importorskip("grpc_health.v1.health_pb2")

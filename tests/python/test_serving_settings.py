@@ -41,7 +41,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
 
 
 def test_a_settings_file_is_read(tmp_path: Path) -> None:
-    """A file gives sizes and times as texts or numbers. Its paths are relative to the folder of the file."""
+    """A file gives sizes and times as texts or numbers. The paths in the file are relative to the folder of the file."""
     path = tmp_path / "heliograph.toml"
     path.write_text(FILE)
     assert Settings(**from_file(path)) == Settings(

@@ -137,7 +137,9 @@ def test_jumps_of_the_clock_delete_nothing(tmp_path: Path, keys: bytes, jump: fl
 
 
 def test_downtime_does_not_count_towards_expiry(tmp_path: Path, keys: bytes) -> None:
-    """Time in which the service does not run does not count towards expiry. After a restart within a minute, it does count."""
+    """Time in which the service does not run does not count towards expiry. The time does count if the service restarts
+    within a minute.
+    """
     clock = Clock()
     store = store_of(tmp_path, clock)
     sent(store, keys)
@@ -534,8 +536,9 @@ def test_a_backup_of_an_open_store_is_valid(tmp_path: Path, keys: bytes) -> None
 
 
 def test_a_restored_backup_keeps_later_revocations(tmp_path: Path, keys: bytes) -> None:
-    """A restored backup takes over the revocations of the previous store if that store can be read. It deletes the revoked
-    objects.
+    """A restored backup takes over the revocations of the previous store if that store can be read. The restored store
+    deletes the revoked objects.
+
     """
     store = Store(tmp_path / "store", Settings())
     digest, kept = sent(store, keys), sent(store, made_keys())

@@ -189,7 +189,7 @@ def test_invalid_columns_are_refused() -> None:
     with pytest.raises(hg.DtypeError, match=r"b holds real numbers.*places"):
         hg.sql.layout(data, filters=["b"])
     for announced in ({"sums": ["a * b"]}, {"compares": ["a < b"]}):
-        # Here the error must name the kind of the column and must not say that the column does not exist.
+        # For such a query, the error must name the kind of the column and must not say that the column does not exist.
         with pytest.raises(hg.DtypeError, match=r"b holds real numbers.*places"):
             hg.sql.layout(data, **announced)  # type: ignore[arg-type]
     with pytest.raises(hg.DtypeError, match=r"row 1: .*2\.25"):

@@ -23,8 +23,8 @@ def run(*line: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_where() -> None:
-    """The conditional sum is right for groups with and without rows. It is also right for tables with as many rows as slots,
-    and with one row.
+    """The conditional sum is right for groups with and without rows. The sum is also right for tables with as many rows as
+    slots, and with one row.
 
     """
     parameters = query.where_parameters()

@@ -247,8 +247,9 @@ def test_a_sum_leaves_out_rows_with_a_null(scheme: str) -> None:
 
 
 def test_null_masks_announced_separately_are_multiplied() -> None:
-    """If columns are announced separately, their NULL masks are multiplied. If the depth is too small for this, the error
-    states it.
+    """If columns are announced separately, their NULL masks are multiplied. If the depth is too small for these products,
+    the error states the necessary number of products in a row.
+
     """
     table = pa.table({"a": pa.array([1, 20, None], pa.int64()), "b": pa.array([2, None, 7], pa.int64())})
     sql = "SELECT SUM(a + b), AVG(b - a) FROM t"

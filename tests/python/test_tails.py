@@ -311,8 +311,9 @@ def test_matrices_on_slots() -> None:
 
 @pytest.mark.parametrize("scheme", ["ckks", "bfv"])
 def test_files_and_programs(scheme: str, tmp_path: Path) -> None:
-    """A file states whether the unused places are zero, equal to the values, or unknown. It contains no other numbers about
-    them.
+    """A file states whether the unused places are zero, equal to the values, or unknown. The file contains no other numbers
+    about the unused places.
+
     """
     if scheme == "ckks":
         secret, server = ckks(0).secret, ckks(0).server
@@ -455,8 +456,9 @@ def test_rotations_of_integers_through_files(scheme: str) -> None:
 
 
 def test_padding_beyond_the_room() -> None:
-    """Padding slots may hold numbers that exceed the room of a level. Such a tensor is refused, and a file removes the
-    numbers.
+    """Padding slots may hold numbers that exceed the room of a level. A tensor with such numbers is refused, and saving to a
+    file removes the numbers.
+
     """
     party = ckks(100)
     values = np.linspace(-1, 1, WIDTH)

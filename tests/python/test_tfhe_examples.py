@@ -56,8 +56,9 @@ def test_regression_in_wide_numbers(tmp_path: Path, mode: str) -> None:
 
 
 def test_steps_of_the_regression_continue(tmp_path: Path) -> None:
-    """Three encrypted steps give the integers of three clear steps, which are close to floating point. One step gives
-    another result.
+    """Three encrypted steps give the integers of three clear steps, which are close to floating point. One step gives a
+    different result from three steps.
+
     """
     table = regression.synthetic(6, 2, NARROW, binary=True)
     (tmp_path / "one").mkdir()
@@ -176,7 +177,7 @@ def test_clear_training_goes_towards_least_squares(tmp_path: Path) -> None:
 
 
 def test_the_regression_server_cannot_read(tmp_path: Path) -> None:
-    """The folder of the server has only evaluation keys and tensors. They cannot be decrypted without the secret key."""
+    """The folder of the server has only evaluation keys and tensors. The tensors cannot be decrypted without the secret key."""
     table = regression.synthetic(4, 1, NARROW, binary=True)
     regression.send_table(party().secret, table, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"keys.hg", "x.hg", "y.hg"}

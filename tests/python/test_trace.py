@@ -115,7 +115,7 @@ def test_networks_and_programs(exact: tuple[Any, Any]) -> None:
 
 
 def test_a_steps_time_is_that_of_its_operation(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time of a step excludes the caller's work between steps. This is tested by a clock that advances at each reading."""
+    """The time of a step excludes the caller's work between steps. A clock that advances at each reading tests this."""
     x = exact[1].bind(exact[0].encrypt([1], pad=True))
     now = [0.0]
 

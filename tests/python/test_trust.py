@@ -1,5 +1,5 @@
-"""Noise estimates and bounds in files are assumed and never trusted. They may cause errors, but no precision is promised
-from them.
+"""Noise estimates and bounds in files are assumed and never trusted. Assumed bounds may cause errors, but no precision is
+promised from them.
 """
 
 from __future__ import annotations
