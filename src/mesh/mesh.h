@@ -25,7 +25,7 @@ enum class SwitchMethod : unsigned char {
   output,  // output aggregation: keys are divided by digits; the sums over Q and P are added over the members
 };
 
-/// Options for tests, benchmarks and experts. Results never depend on them.
+/// Options for tests, benchmarks and experts. The results of calls never depend on the rates.
 struct Options {
   std::string name;              // name of the mesh for open_device; empty: the members' names
   std::optional<Layout> layout;  // layout of every tensor; nullopt: chosen for each tensor
@@ -88,7 +88,7 @@ std::unique_ptr<device::Device> open_device(const std::string& name);
 /// use as one, else the CPU. Over ranks, each rank uses one GPU. Throws ForkError in a fork of the process that opened
 /// it.
 device::Device& default_device();
-/// Throws ForkError in a fork of the process that opened the device. Never opens the device or waits.
+/// Throws ForkError in a fork of the process that opened the device. This function never opens the device and never waits.
 void require_own_process();
 /// Returns whether the environment selects a mesh of several processes. Does not open the device.
 bool over_ranks();

@@ -1,4 +1,4 @@
-// A processor device with channels to those of other processes, simulated by files, to test the mesh's use of channels
+// A processor device with channels to other processes' devices, simulated by files. It tests how the mesh uses channels,
 // without GPUs.
 #pragma once
 

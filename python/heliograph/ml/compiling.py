@@ -32,7 +32,7 @@ KINDS = (
 _OPTIONS = {
     "estimator": ("degree", "error", "margin", "intervals"),
     "ensemble": ("scheme", "reveal"),
-    "network": ("guard", "margin", "classifies", "parameters", "lean"),
+    "network": ("guard", "margin", "classifies", "parameters", "lean", "compact"),
 }
 _LARGEST_FILE = 1 << 30
 
@@ -45,8 +45,10 @@ def compile(
     accuracy: float | None = None,
     limit: Costs | None = None,
     **options: Any,
-) -> Model:
+) -> Any:
     """Makes a model for encrypted inputs of a trained model: an estimator or ensemble of trees, or a file of one.
+
+    Returns a `Model`: `EnsembleModel` for trees, `EstimatorModel` for other estimators, another class for networks.
 
     Models:
 

@@ -16,17 +16,36 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from heliograph import _core
 from heliograph._common.arguments import of_kind
 from heliograph.ckks import Parameters
+from heliograph.ckks.evaluation_keys import EvaluationKeys
 from heliograph.ckks.keys import SecretKey
+from heliograph.keys import Server
+from heliograph.programs.forecast import recorded
 
 
 @functools.lru_cache(maxsize=8)
-def _bootstrap_rotations(parameters: Parameters) -> frozenset[int]:
-    """Return the rotations of the bootstrapping keys of a set, read from keys on the `null` device."""
+def _trial(parameters: Parameters) -> tuple[SecretKey, EvaluationKeys]:
+    """Return a secret key and bootstrapping keys on the `null` device."""
     secret = SecretKey.generate(Parameters(parameters._core.on_device("null")))
-    return frozenset(int(step) for step in secret.evaluation_keys(bootstrap=True).rotations)
+    return secret, secret.evaluation_keys(bootstrap=True)
+
+
+def _bootstrap_rotations(parameters: Parameters) -> frozenset[int]:
+    """Return the rotations of the bootstrapping keys of a set."""
+    return frozenset(int(step) for step in _trial(parameters)[1].rotations)
+
+
+@functools.lru_cache(maxsize=8)
+def _recorded_bootstrap(parameters: Parameters) -> Counts:
+    secret, keys = _trial(parameters)
+    x = Server(keys).bind(secret.encrypt(np.zeros(parameters.slots)))
+    low = x.lower(parameters.bootstrapping_level).within((-1.0, 1.0))
+    program, _ = recorded(lambda a: a.bootstrap(1.0), low)
+    return Counts(dict(program.calls), int(program.products))
 
 
 @dataclass(frozen=True)
@@ -164,6 +183,12 @@ class Counter:
         """Return the counts of one rotation."""
         self.limbs(level)
         return Counts({"key_switch": 1}, self._switch(level, level, 1))
+
+    def bootstrap(self) -> Counts:
+        """Return the counts of a bootstrap of one ciphertext of real values, from a recording on the `null` device."""
+        if not self.parameters.bootstrapping_level:
+            raise _core.ParameterError("this parameter set has no bootstrapping; use a set of hg.ckks.named() that has")
+        return _recorded_bootstrap(self.parameters)
 
     def transform(self, level: int, numbers: Iterable[int], baby: int) -> Counts:
         """Return the counts of a `LinearTransform` with these diagonals, in giant steps of `baby` diagonals.

@@ -27,6 +27,7 @@ from heliograph.ml.trees.paths import Layout, Matrices, Polynomial, Terms
 from heliograph.programs.forecast import Forecast, forecast
 from heliograph.programs.program import Program, program
 
+_SLACK = 1.01  #: of bounds, for errors of CKKS
 _CHUNK = 64  #: rows of one simulated batch
 
 
@@ -168,14 +169,43 @@ class PathsServer:
     def run(self, x: ckks.Tensor) -> ckks.Tensor:
         """Returns the sums [rows] of bits [rows, inputs]."""
         layout = self.client.layout
+        bounds = iter([bound for _ in range(layout.pieces) for bound in self._bounds])
 
         def product(piece: int, bits: ckks.Tensor) -> ckks.Tensor:
             y = self._transforms[piece] @ bits
-            return within(y + conjugate(y), 2 * self.polynomial.middle + 1)
+            return within(y + conjugate(y), self._largest_product)
+
+        def squared(a: ckks.Tensor) -> ckks.Tensor:
+            return within(square(a), next(bounds))
+
+        def multiplied(a: ckks.Tensor, b: ckks.Tensor) -> ckks.Tensor:
+            return within(multiply(a, b), next(bounds))
 
         inputs = [x[:, number] for number in range(layout.inputs)]
-        y = paths.evaluate(layout, self.polynomial, self.matrices, inputs, product, square, multiply)
+        y = paths.evaluate(layout, self.polynomial, self.matrices, inputs, product, squared, multiplied)
         return within(sum_slots(y + self._shifts(), layout.region), self.client.bound)
+
+    @property
+    def _largest_product(self) -> float:
+        """Bound on the products of matrices: sums of at most `depth` bits times the factor of a term."""
+        return _SLACK * float(self.matrices.sizes.max(initial=0.0)) * max(1, self.terms.depth) + 1 / 1024
+
+    @cached_property
+    def _bounds(self) -> list[float]:
+        """Bounds on the results of the polynomial's products, in their order, for all numbers of missed literals.
+
+        Bounds that the engine derives from the bound of t alone would be the product of the factors' largest values.
+        """
+        found: list[float] = []
+        sizes = np.unique(self.matrices.sizes)[:, None]
+        t = sizes * (np.arange(max(1, self.terms.depth) + 1) - self.polynomial.middle)
+
+        def noted(value: Floats) -> Floats:
+            found.append(_SLACK * float(np.abs(value).max(initial=0.0)) + 1 / 1024)
+            return value
+
+        self.polynomial.of(t, sizes, lambda a: noted(a * a), lambda a, b: noted(a * b))
+        return found
 
     def _shifts(self) -> Floats:
         """Returns the part of each slot in the constant of its output."""
