@@ -19,6 +19,7 @@ SETS: dict[str, dict[str, Any]] = {
     "64-bit": {"depth": 4, "precision": 30, "slots": 1024},
     "one digit": {"depth": 1, "precision": 30, "slots": 2048},
     "32-bit": {"depth": 4, "precision": 24, "slots": 512, "word_size": 32},
+    "named": {"name": "n13-l4"},
     "deep": {"depth": 9, "precision": 22, "slots": 256},
 }
 
@@ -27,7 +28,8 @@ class Trial:
     """A set on the `null` device, with keys."""
 
     def __init__(self, name: str) -> None:
-        made = hg.ckks.parameters(**SETS[name])
+        options = dict(SETS[name])
+        made = hg.ckks.parameters(*filter(None, [options.pop("name", None)]), **options)
         self.parameters = type(made)(made._core.on_device("null"))
         secret = hg.SecretKey.generate(self.parameters)
         self.keys = secret.evaluation_keys(relinearize=True, rotations=ROTATIONS)
