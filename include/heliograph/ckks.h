@@ -76,8 +76,8 @@ Spec make_spec(std::size_t n, std::size_t levels, double log_scale, int base_bit
 /// correction of the sine's deviation from a line.
 Spec make_bootstrapping_spec(std::size_t n, std::size_t depth, double log_scale, double log_top, std::size_t entry = 3,
                              int word_size = 64, bool insecure = false, bool corrected = false);
-/// Returns "n13-l4", "n14-l8", "n15-l20", "n16-l24" or "n16-l28" (log2 N, and primes of the top level in w64), each also
-/// with "/w32". Throws ParameterError, which lists these names, for any other.
+/// Returns "n13-l4", "n14-l8", "n15-l20", "n16-l24", "n16-l28" or "n16-l41" (log2 N, and primes of the top level in w64),
+/// each also with "/w32". Throws ParameterError, which lists these names, for any other.
 Spec named_spec(const std::string& name, bool insecure = false);
 std::vector<std::string> named_specs();
 
@@ -213,14 +213,25 @@ Values decode_polynomial(const Parameters& parameters, const std::vector<double>
 class EvaluationKeys : public RotationKeysOf<Scheme> {
  public:
   using RotationKeysOf::RotationKeysOf;
+  /// Returns whether there is a conjugation key, for all levels or for some.
   bool has_conjugation() const;
   bool has_bootstrapping() const;
+  /// Returns the steps of rotation keys that were made for a level and below, by level.
+  std::map<std::size_t, std::vector<std::int64_t>> level_rotations() const;
 };
 
 class PublicKey : public OpenKeyOf<Scheme, PublicKeyData, PublicKey> {
  public:
   using OpenKeyOf::OpenKeyOf;
   Ciphertext encrypt(const Values& values, std::size_t level = 0, Interval bound = {}) const;
+};
+
+/// Rotation keys for ciphertexts of a level and below, and optionally a conjugation key. They have fewer primes than the
+/// usual keys, so they are smaller and faster.
+struct LevelRotations {
+  std::size_t level = 0;
+  std::vector<std::int64_t> rotations;
+  bool conjugate = false;
 };
 
 /// Evidence that decryption requires, else RoomError. usual: padding slots with their known contents; if the contents are
@@ -232,9 +243,10 @@ class SecretKey : public SecretKeyOf<Scheme> {
  public:
   using SecretKeyOf::SecretKeyOf;
   PublicKey public_key() const;
-  /// `bootstrapping`: adds all keys that `bootstrap` needs, with relinearization and conjugation.
+  /// `bootstrapping`: adds all keys that `bootstrap` needs, with relinearization and conjugation. `levels`: adds keys for
+  /// levels; an operation takes the keys of the lowest level that suffices. Throws LevelError for an unknown level.
   EvaluationKeys evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
-                                 bool bootstrapping = false) const;
+                                 bool bootstrapping = false, const std::vector<LevelRotations>& levels = {}) const;
   /// Encrypts at `level` (0: the top). The uniform component is stored as a 32-byte seed. `bound`: public interval of the
   /// values, stored in files and propagated by operations; not given: the parameters' bound. A value outside is a
   /// PlaintextRangeError.
@@ -402,8 +414,10 @@ Ciphertext apply(const BlockTransform& transform, const Ciphertext& a, const Eva
 /// real items share one bootstrap. `iterations`: each iteration after the first bootstraps the remaining error (Bae,
 /// Cheon, Cho, Kim, Kim, ePrint 2022/1167). Throws LevelError below that level; ScaleError for products that were not
 /// rescaled; PlaintextRangeError if the known bound exceeds `bound`; MissingKeyError; ParameterError for sets without
-/// bootstrapping.
-Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound = 0, int iterations = 1);
+/// bootstrapping. `level`: level of the result, from the set's lowest level for a bootstrap to the top (0); a lower level
+/// is faster. LevelError for others.
+Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound = 0, int iterations = 1,
+                     std::size_t level = 0);
 /// Returns a tensor under another key of equal parameters with the metadata of x but not its words, for dry runs on the null
 /// device. Throws MismatchError for other parameters.
 Ciphertext stand_in(const Ciphertext& x, const SecretKey& key);

@@ -14,7 +14,7 @@ import numpy as np
 from heliograph import _core
 from heliograph._common.arguments import WORD, Buffer, described, is_whole, path_of, printable, whole
 from heliograph._common.html import HtmlRepr
-from heliograph._common.key_needs import needs_of
+from heliograph._common.key_needs import merged_needs, needs_of
 from heliograph._common.operations import composite
 from heliograph._common.parameters import OfParameters, P, Parameters
 from heliograph._common.pickling import REDUCERS
@@ -199,6 +199,10 @@ class SwitchKeys(EvaluationKeys[P, T]):
         """Returns the period of rotations: steps that differ by a multiple of it rotate equally."""
         raise NotImplementedError
 
+    def _steps(self) -> set[int]:
+        """Returns the steps of all rotation keys."""
+        return set(self.rotations)
+
     def _for(self, steps: Iterable[int] = (), swap: bool = False) -> Any:
         """Returns the engine's keys for some rotations and, with `swap`, the column exchange or conjugation."""
         return self._core  # the engine reports missing keys
@@ -231,7 +235,7 @@ class SwitchKeys(EvaluationKeys[P, T]):
 
         An empty `what` stands for rotations by steps that the caller passed.
         """
-        period, have = self._period(), set(self.rotations)
+        period, have = self._period(), self._steps()
         required = sorted({s % period: s for s in steps if s % period}.values())
         missing = [s for s in required if s % period not in have]
         if missing and composes and self.most_switches > 1:
@@ -418,7 +422,7 @@ class SecretKey(Keyed[P], Generic[P, E]):
                 raise _core.MismatchError(
                     f"cannot make keys for this function: it needs {name}, which keys of {self._scheme.title} do not have"
                 )
-            options[name] = (options[name] or need) if isinstance(need, bool) else sorted({*options[name], *need})
+            options[name] = merged_needs(options[name], need)
         return options, [*programs, *more]
 
     @classmethod

@@ -2,7 +2,9 @@
 #include "heliograph/ckks.h"
 
 #include <nanobind/stl/complex.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
 
 #include "bindings.h"
 #include "objects.h"
@@ -183,11 +185,15 @@ void bind_secret_key(nb::module_& m) {
       .def(
           "evaluation_keys",
           [](const SecretKey& k, bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
-             const nb::object& progress, bool bootstrapping) {
+             const nb::object& progress, bool bootstrapping,
+             const std::vector<std::tuple<std::size_t, std::vector<std::int64_t>, bool>>& levels) {
+            std::vector<ckks::LevelRotations> of_levels;
+            for (const auto& [level, steps, swaps] : levels) of_levels.push_back({level, steps, swaps});
             const Released released(progress);
-            return k.evaluation_keys(relinearize, rotations, conjugate, bootstrapping);
+            return k.evaluation_keys(relinearize, rotations, conjugate, bootstrapping, of_levels);
           },
-          "relinearize"_a, "rotations"_a, "conjugate"_a, "progress"_a = nb::none(), "bootstrapping"_a = false)
+          "relinearize"_a, "rotations"_a, "conjugate"_a, "progress"_a = nb::none(), "bootstrapping"_a = false,
+          "levels"_a = std::vector<std::tuple<std::size_t, std::vector<std::int64_t>, bool>>())
       .def(
           "decrypt",
           [](const SecretKey& k, const Ciphertext& c, const nb::object& progress, const std::string& checked) {
@@ -232,6 +238,7 @@ void bind_keys(nb::module_& m) {
   bind_encryption(public_key);
   bind_evaluation_keys_of<EvaluationKeys>(m)
       .def_prop_ro("conjugate", &EvaluationKeys::has_conjugation)
+      .def_prop_ro("level_rotations", &EvaluationKeys::level_rotations)
       .def_prop_ro("bootstrap", &EvaluationKeys::has_bootstrapping);
   bind_secret_key(m);
 }
@@ -285,11 +292,12 @@ void bind_key_switches(nb::module_& m) {
   m.def("multiply_rescale", with_progress(&ckks::multiply_rescale), "a"_a, "b"_a, "keys"_a, "progress"_a = nb::none());
   m.def(
       "bootstrap",
-      [](const Ciphertext& a, const EvaluationKeys& keys, double bound, const nb::object& progress, int iterations) {
+      [](const Ciphertext& a, const EvaluationKeys& keys, double bound, const nb::object& progress, int iterations,
+         std::size_t level) {
         const Released released(progress);
-        return ckks::bootstrap(a, keys, bound, iterations);
+        return ckks::bootstrap(a, keys, bound, iterations, level);
       },
-      "a"_a, "keys"_a, "bound"_a = 0.0, "progress"_a = nb::none(), "iterations"_a = 1);
+      "a"_a, "keys"_a, "bound"_a = 0.0, "progress"_a = nb::none(), "iterations"_a = 1, "level"_a = 0);
   m.def("functional_bootstrap", with_progress(&ckks::functional_bootstrap), "a"_a, "table"_a, "keys"_a,
         "progress"_a = nb::none());
   m.def(

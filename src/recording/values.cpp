@@ -249,8 +249,10 @@ class RlweSource final : public program::KeySource {
     keys_.data().keys.each([&](math::u64 number, const rlwe::SwitchKey& key) {
       if (number == which) found = key.pairs().view().memory;
     });
+    const bool of_program = which >> 63 != 0;
     const char* const kind = which == 0                           ? "a relinearization key"
                              : which % 2 == 1 && which >> 20 == 0 ? "a rotation key"
+                             : which >> 32 != 0 && !of_program    ? "a rotation key for a level"
                                                                   : "a key of bootstrapping";
     if (!found) throw MissingKeyError(std::string("the program needs ") + kind + " that these keys lack");
     return found;

@@ -5,13 +5,17 @@
 
 namespace heliograph::rlwe {
 
-Context::Context(device::Device& device, RingParameters parameters) : parameters_(std::move(parameters)) {
+Context::Context(device::Device& device, RingParameters parameters)
+    : Context(std::make_shared<ring::Engine>(
+                  device, std::make_shared<math::Ring>(parameters.n, parameters.word, parameters.all_primes())),
+              parameters) {}
+
+Context::Context(std::shared_ptr<ring::Engine> engine, RingParameters parameters)
+    : parameters_(std::move(parameters)), engine_(std::move(engine)) {
   const std::size_t total = std::accumulate(parameters_.digits.begin(), parameters_.digits.end(), std::size_t{0});
   require<ParameterError>(!parameters_.chain.empty(), "a parameter set must have at least one chain prime");
   require<ParameterError>(total == parameters_.chain.size(), "the gadget's digits must take each chain prime once");
   for (std::size_t d : parameters_.digits) require<ParameterError>(d > 0, "a digit must have at least one prime");
-  engine_ = std::make_shared<ring::Engine>(
-      device, std::make_shared<math::Ring>(parameters_.n, parameters_.word, parameters_.all_primes()));
 }
 
 PrimeList Context::auxiliary(std::size_t count) const {
@@ -32,14 +36,18 @@ device::KeySwitchPlan Context::switch_plan(std::size_t level) {
   plan.extended = plan.chain;
   plan.extended.append(plan.special);
   plan.key_limbs = plan.extended;  // a key has limbs of the chain, then of the special primes
-  std::size_t end = 0;             // end of the digit in the chain
+  std::vector<std::size_t> ends(parameters_.digits.size());
+  std::partial_sum(parameters_.digits.begin(), parameters_.digits.end(), ends.begin());
+  add_digits(plan, ends);
+  return plan;
+}
+
+void Context::add_digits(device::KeySwitchPlan& plan, const std::vector<std::size_t>& ends) const {
   for (std::size_t at = 0, size = 0, j = 0; at < plan.chain.size(); at += size, ++j) {
-    end += parameters_.digits[j];
-    for (size = 0; at + size < plan.chain.size() && plan.chain[at + size] < end;) ++size;
+    for (size = 0; at + size < plan.chain.size() && j < ends.size() && plan.chain[at + size] < ends[j];) ++size;
     require<ParameterError>(size > 0, "the primes of a level must begin with the first digit and skip no digit");
     add_digit(plan, at, size);
   }
-  return plan;
 }
 
 void Context::add_digit(device::KeySwitchPlan& plan, std::size_t at, std::size_t size) const {
@@ -68,14 +76,23 @@ void Context::divide_down(device::KeySwitchPlan& plan, const PrimeList& to, u64 
 std::shared_ptr<const device::KeySwitchPlan> Context::own_switch_plan(const PrimeList& chain, const PrimeList& special,
                                                                       const PrimeList& to,
                                                                       const PrimeList& key_primes) const {
-  device::KeySwitchPlan plan{.ring = engine_->prepared(), .chain = chain, .special = special};
+  Gadget gadget{.chain = {}, .special = special, .ends = {parameters_.chain.size()}};
+  for (std::size_t i = 0; i + special.size() < key_primes.size(); ++i) gadget.chain.push_back(key_primes[i]);
+  return gadget_plan(gadget, chain, to);
+}
+
+std::shared_ptr<const device::KeySwitchPlan> Context::gadget_plan(const Gadget& gadget, const PrimeList& chain,
+                                                                  const PrimeList& to) const {
+  device::KeySwitchPlan plan{.ring = engine_->prepared(), .chain = chain, .special = gadget.special};
   plan.extended = chain;
-  plan.extended.append(special);
-  for (const math::PrimeIndex p : plan.extended)
-    plan.key_limbs.push_back(
-        static_cast<math::PrimeIndex>(std::find(key_primes.begin(), key_primes.end(), p) - key_primes.begin()));
-  plan.mod_down = engine_->kernels().prepare(math::divide_and_round(moduli(special), moduli(chain)));
-  add_digit(plan, 0, chain.size());
+  plan.extended.append(gadget.special);
+  const PrimeList keys = gadget.primes();
+  for (const math::PrimeIndex p : plan.extended) {
+    const auto place = std::find(keys.begin(), keys.end(), p) - keys.begin();
+    plan.key_limbs.push_back(static_cast<math::PrimeIndex>(place));
+  }
+  plan.mod_down = engine_->kernels().prepare(math::divide_and_round(moduli(gadget.special), moduli(chain)));
+  add_digits(plan, gadget.ends);
   divide_down(plan, to, 1);
   return std::make_shared<const device::KeySwitchPlan>(std::move(plan));
 }

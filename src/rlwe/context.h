@@ -15,10 +15,25 @@ using math::Domain;
 using ring::RnsTensor;
 using ring::Shape;
 
+/// A gadget of key-switching keys, other than the parameters' own: fewer primes, and possibly other digits.
+struct Gadget {
+  PrimeList chain;                // chain primes of the keys, ascending
+  PrimeList special;              // special primes of the keys
+  std::vector<std::size_t> ends;  // for each digit, the index in the parameters' chain after its last prime
+
+  PrimeList primes() const {
+    PrimeList all = chain;
+    all.append(special);
+    return all;
+  }
+};
+
 class Context {
  public:
   /// Throws ParameterError if the primes and the gadget contradict each other.
   Context(device::Device& device, RingParameters parameters);
+  /// Shares the engine of a context with the same primes.
+  Context(std::shared_ptr<ring::Engine> engine, RingParameters parameters);
 
   const RingParameters& parameters() const { return parameters_; }
   const std::shared_ptr<ring::Engine>& engine() const { return engine_; }
@@ -46,6 +61,9 @@ class Context {
   /// `key_primes`, which include `special`.
   std::shared_ptr<const device::KeySwitchPlan> own_switch_plan(const PrimeList& chain, const PrimeList& special,
                                                                const PrimeList& to, const PrimeList& key_primes) const;
+  /// Returns the plan of a key switch by keys of a gadget, from the primes `chain` down to the primes `to`.
+  std::shared_ptr<const device::KeySwitchPlan> gadget_plan(const Gadget& gadget, const PrimeList& chain,
+                                                           const PrimeList& to) const;
   /// Returns the plan for division in the NTT domain, with rounding, from the primes `from` to a subset `to`.
   std::shared_ptr<const device::DividePlan> own_divide_plan(const PrimeList& from, const PrimeList& to) const;
   /// Returns the conversion of centred integers modulo the primes `from` to the primes `to`.
@@ -62,6 +80,8 @@ class Context {
   std::mutex mutex_;
   /// Returns a plan with the chain, the digits and the conversions between them.
   device::KeySwitchPlan switch_plan(std::size_t level);
+  /// Adds the digits of a gadget. `ends`: see Gadget.
+  void add_digits(device::KeySwitchPlan& plan, const std::vector<std::size_t>& ends) const;
   /// Adds a digit: `size` limbs of the chain from `at` on, with the conversion to all other primes (mod up).
   void add_digit(device::KeySwitchPlan& plan, std::size_t at, std::size_t size) const;
   void divide_down(device::KeySwitchPlan& plan, const PrimeList& to, u64 times) const;

@@ -338,6 +338,27 @@ SwitchKey make_rotation_key(const SecretKey& secret, u64 galois, Entropy& entrop
   return make_switch_key(secret, ring::automorphism(secret.transformed(), galois), entropy);
 }
 
+SwitchKey make_rotation_key(const SecretKey& secret, u64 galois, const Gadget& gadget, Entropy& entropy) {
+  Context& c = *secret.context();
+  ring::Engine& e = *c.engine();
+  const KeyLayout layout = KeyLayout::of(gadget);
+  const RnsTensor target = ring::automorphism(ring::limbs_of(secret.transformed(), layout.primes), galois);
+  const RnsTensor message(c.engine(), {}, 1, layout.primes, Domain::ntt, Secrecy::passing);
+  const auto scaled = [&](std::size_t digit) {  // the special primes' product modulo the primes of the digit, else 0
+    const std::size_t begin = digit > 0 ? gadget.ends[digit - 1] : 0;
+    device::LimbConstants constants{};
+    for (std::size_t l = 0; l < gadget.chain.size(); ++l) {
+      if (gadget.chain[l] < begin || gadget.chain[l] >= gadget.ends[digit]) continue;
+      const u64 q = e.ring().prime(gadget.chain[l]);
+      constants[l] = 1 % q;
+      for (const u64 p : c.moduli(gadget.special)) constants[l] = math::mul_mod(constants[l], p % q, q);
+    }
+    e.enqueue(device::MulConstants{e.prepared(), layout.primes, target.view(), constants, message.view()});
+    return message;
+  };
+  return make_key(secret, layout, scaled, entropy);
+}
+
 bool PublicKey::divides() const { return pair.primes().size() > context->parameters().chain.size(); }
 
 PublicKey make_public_key(const SecretKey& secret, const PrimeList& primes, Entropy& entropy) {

@@ -67,6 +67,7 @@ struct KeyLayout {
   std::size_t digits = 0;
 
   /// Returns the layout of keys with the parameters' gadget: all chain primes, then the special primes.
+  static KeyLayout of(const Gadget& gadget) { return {gadget.primes(), gadget.ends.size()}; }
   static KeyLayout of(const Context& context) { return {context.key_primes(), context.parameters().digits.size()}; }
   std::size_t bytes(const Context& context) const { return 2 * digits * context.polynomial_bytes(primes.size()); }
 };
@@ -107,6 +108,8 @@ SwitchKey make_key(const SecretKey& secret, const KeyLayout& layout, const std::
                    Entropy& entropy, std::size_t errors = 1);
 SwitchKey make_relinearization_key(const SecretKey& secret, Entropy& entropy);
 SwitchKey make_rotation_key(const SecretKey& secret, u64 galois, Entropy& entropy);
+/// Makes a key of another gadget than the parameters' own.
+SwitchKey make_rotation_key(const SecretKey& secret, u64 galois, const Gadget& gadget, Entropy& entropy);
 
 /// A public key. Only the key holder has the pair, because only it encrypts. Other processes have the id.
 struct PublicKey {
@@ -143,14 +146,20 @@ struct EvaluationKeys {
   KeyId id;
   std::optional<SwitchKey> relinearization;
   std::map<u64, SwitchKey> rotations;  // rotation keys by Galois element
+  /// Rotation keys for ciphertexts of a level and below, by level and Galois element.
+  std::map<std::size_t, std::map<u64, SwitchKey>> level_rotations;
   std::optional<BootstrappingKeys> bootstrapping;
   std::map<std::string, SwitchKey> of_programs;  // keys of instruction programs, by name
 
+  /// Returns the number of a rotation key for a level.
+  static u64 level_number(std::size_t level, u64 galois) { return u64{level} << 32 | galois; }
   /// Calls f(number, key) for each key; the number identifies its kind in every set. Galois elements are odd and below 2^18.
   template <class F>
   void each(F f) const {
     if (relinearization) f(u64{0}, *relinearization);
     for (const auto& [galois, key] : rotations) f(galois, key);
+    for (const auto& [level, keys] : level_rotations)
+      for (const auto& [galois, key] : keys) f(level_number(level, galois), key);
     for (const auto& [name, key] : of_programs) f(u64{1} << 63 | std::hash<std::string>()(name), key);
     if (!bootstrapping) return;
     f(u64{2}, bootstrapping->to_sparse), f(u64{4}, bootstrapping->first_matrix);

@@ -66,11 +66,15 @@ struct RingEvaluationKeys {
   }
   /// Returns the exponents k below `period` for which generator^k has a key: the rotation steps, ascending.
   std::vector<std::int64_t> steps(math::u64 generator, std::size_t period) const {
+    return steps(generator, period, keys.rotations);
+  }
+  std::vector<std::int64_t> steps(math::u64 generator, std::size_t period,
+                                  const std::map<math::u64, rlwe::SwitchKey>& of) const {
     std::vector<std::int64_t> list;
     const math::u64 modulus = 2 * context->spec().n;
     math::u64 g = 1;
     for (std::size_t k = 0; k < period; ++k, g = g * generator % modulus) {
-      if (k > 0 && keys.rotations.contains(g)) list.push_back(static_cast<std::int64_t>(k));
+      if (k > 0 && of.contains(g)) list.push_back(static_cast<std::int64_t>(k));
     }
     return list;
   }
@@ -266,6 +270,19 @@ io::Container describe(const RingEvaluationKeys<C>& d, ring::Words) {
     add("rotation" + std::to_string(galois), key);
   }
   k.header["rotations"] = rotations;
+  if (!d.keys.level_rotations.empty()) {
+    io::Json levels = io::Json::object();
+    for (const auto& [level, keys] : d.keys.level_rotations) {
+      const std::string number = std::to_string(level);
+      io::Json seeds = io::Json::object();
+      for (const auto& [galois, key] : keys) {
+        seeds[std::to_string(galois)] = io::to_hex(key.seed());
+        add("level" + number + "_rotation" + std::to_string(galois), key);
+      }
+      levels[number] = seeds;
+    }
+    k.header["level_rotations"] = levels;
+  }
   if (d.keys.relinearization) {
     k.header["relinearization"] = io::to_hex(d.keys.relinearization->seed());
     add("relinearization", *d.keys.relinearization);
@@ -341,14 +358,49 @@ inline rlwe::KeyLayout program_key_layout(const rlwe::Context& context, const st
   throw DamagedFileError("the file has a program key that its parameter set cannot have");
 }
 
+/// Parses a level of rotation keys in its canonical spelling.
+inline std::size_t key_level_from(const std::string& text, std::size_t top) {
+  std::size_t level = 0;
+  for (const char c : text)
+    level = c >= '0' && c <= '9' && level <= top ? level * 10 + static_cast<std::size_t>(c - '0') : top + 1;
+  if (level < 1 || level > top || std::to_string(level) != text)
+    throw DamagedFileError("the keys of a level must be named by a level from 1 to " + std::to_string(top));
+  return level;
+}
+
+/// Reads rotation keys for levels by key(name, layout, seed). Throws DamagedFileError for schemes without such keys.
+template <class C, class Key>
+std::map<std::size_t, std::map<math::u64, rlwe::SwitchKey>> read_level_rotations(C& c, const io::Json& header, Key key) {
+  std::map<std::size_t, std::map<math::u64, rlwe::SwitchKey>> all;
+  if constexpr (requires { c.gadget(1); }) {
+    for (const auto& [number, seeds] : header.as_object("level_rotations")) {
+      const std::size_t level = key_level_from(number, c.top_level());
+      const rlwe::KeyLayout layout = rlwe::KeyLayout::of(c.gadget(level));
+      for (const auto& [galois, seed] : seeds.as_object("rotations"))
+        all[level].emplace(galois_from(galois, c.spec().n), key("level" + number + "_rotation" + galois, layout, seed));
+    }
+    return all;
+  } else {
+    throw DamagedFileError("the file has rotation keys for levels, which its scheme does not have");
+  }
+}
+/// Returns the number of rotation keys for levels in a header.
+inline std::size_t count_level_rotations(const io::Json& header) {
+  const io::Json* const levels = header.find("level_rotations");
+  std::size_t count = 0;
+  if (levels)
+    for (const auto& [number, seeds] : levels->as_object("level_rotations")) count += seeds.as_object("rotations").size();
+  return count;
+}
+
 /// Reads evaluation keys. Keys whose arrays remain in the file use at most `memory` bytes of host memory.
 template <class C>
 RingEvaluationKeys<C> read_evaluation_keys(io::Container& from, std::size_t memory) {
   RingEvaluationKeys<C> d{.context = context_of<C>(from, "evaluation-keys"), .keys = {}, .vouched = false};
   C& c = *d.context;
-  from.header.require_only(
-      {"parameters", "parameter_hash", "key", "rotations", "relinearization", "bootstrapping", "programs"},
-      "evaluation keys");
+  from.header.require_only({"parameters", "parameter_hash", "key", "rotations", "level_rotations", "relinearization",
+                            "bootstrapping", "programs"},
+                           "evaluation keys");
   d.keys.context = c.rlwe_shared();
   d.keys.id = ring::key_of(from);
   const io::Json::Object& rotations = from.header.at("rotations").as_object("rotations");
@@ -357,10 +409,13 @@ RingEvaluationKeys<C> read_evaluation_keys(io::Container& from, std::size_t memo
   const std::size_t own = bootstrapping ? 2 + bootstrapping->at("to_coefficients").as_object("rotations").size() : 0;
   const io::Json* const programs = from.header.find("programs");
   const std::size_t of_programs = programs ? programs->as_object("programs").size() : 0;
-  if (from.arrays.size() != rotations.size() + (relinearization ? 1 : 0) + own + of_programs)
+  const std::size_t of_levels = count_level_rotations(from.header);
+  if (from.arrays.size() != rotations.size() + of_levels + (relinearization ? 1 : 0) + own + of_programs)
     throw DamagedFileError("the number of arrays must equal the number of keys");
   const rlwe::KeyLayout usual = rlwe::KeyLayout::of(c.rlwe());
-  c.engine().require_memory(std::min(memory, from.arrays.size() * usual.bytes(c.rlwe())), "loading these keys");
+  // Keys for levels are smaller than the usual ones, and checked when they are read.
+  c.engine().require_memory(std::min(memory, (from.arrays.size() - of_levels) * usual.bytes(c.rlwe())),
+                            "loading these keys");
   const auto room = std::make_shared<rlwe::KeyRoom>(memory);
   const auto key = [&](const std::string& name, const rlwe::KeyLayout& layout, const io::Json& text) {
     const math::Key256 seed = ring::seed_from(text, "a seed");
@@ -376,6 +431,8 @@ RingEvaluationKeys<C> read_evaluation_keys(io::Container& from, std::size_t memo
   };
   for (const auto& [galois, seed] : rotations)
     d.keys.rotations.emplace(galois_from(galois, c.spec().n), key("rotation" + galois, usual, seed));
+  if (const io::Json* const levels = from.header.find("level_rotations"))
+    d.keys.level_rotations = read_level_rotations(c, *levels, key);
   if (relinearization) d.keys.relinearization = key("relinearization", usual, *relinearization);
   if (bootstrapping) d.keys.bootstrapping = read_bootstrapping_keys(c, *bootstrapping, key);
   if (programs) {

@@ -31,7 +31,8 @@ class FakeDriver final : public backend::cuda::Driver {
     const void* subject;  // memory, event or graph that the call is about
   };
 
-  /// `peers`: whether this GPU and other simulated GPUs with `peers` can read each other's memory.
+  /// `peers`: whether this GPU can read the memory of the other simulated GPUs that have `peers`, and these GPUs can read
+  /// its memory.
   explicit FakeDriver(bool peers = true) : peers_(peers) {}
   ~FakeDriver() override {
     for (const auto& [event, live] : events_) all_events().erase(event);
@@ -39,15 +40,15 @@ class FakeDriver final : public backend::cuda::Driver {
 
   // ---- Injected failures
 
-  /// Makes the k-th next call of this name (k = 1 is the next) return `status`; with `ever_after` all later calls of this
-  /// name fail, too.
+  /// Makes the k-th next call of this name (k = 1 is the next) return `status`. If `ever_after` is set, all later calls of
+  /// this name fail, too.
   void fail(const std::string& what, std::size_t k, Status status, bool ever_after = false) {
     const std::lock_guard lock(mutex_);
     order_ = {.what = what, .left = k, .status = status, .ever_after = ever_after};
     struck_ = false;
   }
-  /// Makes the kernel of the k-th next launch fault. The next waiting call reports the fault, or with `seen_at_once` the
-  /// next call of any kind; after that every call fails, as on a real GPU.
+  /// Makes the kernel of the k-th next launch fault. The next waiting call reports the fault; with `seen_at_once` the next
+  /// call of any kind does. After that every call fails, as on a real GPU.
   void fault(std::size_t k, bool seen_at_once = false) {
     const std::lock_guard lock(mutex_);
     fault_at_ = launches_.size() + k, seen_at_once_ = seen_at_once;
@@ -277,7 +278,7 @@ class FakeDriver final : public backend::cuda::Driver {
   }
   const int number_ = next_number();
   using Handles = std::map<void*, bool>;
-  /// The events of all simulated GPUs; any stream may wait for any of them.
+  /// The events of all simulated GPUs; any stream may wait for any of these events.
   class Events {
    public:
     void insert(EventHandle e) {
@@ -310,7 +311,7 @@ class FakeDriver final : public backend::cuda::Driver {
 
   // Callers of the functions below hold the mutex.
 
-  /// Records a call and returns its status: success, the status of a fault, or that of an injected failure.
+  /// Records a call and returns its status: success, the status of a fault, or the status of an injected failure.
   Status enter(const char* what, StreamHandle stream = nullptr, const void* subject = nullptr, bool waits = false) {
     require(stream == nullptr || streams_.contains(stream), std::string(what) + " on a destroyed stream");
     calls_.push_back({what, stream, subject});
@@ -325,7 +326,7 @@ class FakeDriver final : public backend::cuda::Driver {
   void require(bool ok, const std::string& message) {
     if (!ok) misuse_ += message + "; ";
   }
-  /// Returns the status of a call that cannot be captured. Such a call invalidates a running capture.
+  /// Returns the status of a call that cannot be captured. Such a call makes a running capture invalid.
   Status uncapturable(StreamHandle s) {
     const auto found = capturing_.find(s);
     if (found == capturing_.end()) return 0;
@@ -381,7 +382,7 @@ class FakeDriver final : public backend::cuda::Driver {
   std::atomic<bool> struck_{false};
   std::size_t fault_at_ = 0;
   bool seen_at_once_ = false, hurt_ = false, faulted_ = false;
-  Handles streams_, events_, graphs_, capturing_;  // capturing_: the bool says whether the capture is still valid
+  Handles streams_, events_, graphs_, capturing_;  // capturing_: the bool tells whether the capture is still valid
   std::map<void*, std::size_t> memory_;
   static constexpr std::size_t kPinned = std::size_t{1} << 20;  // size of a pinned block in bytes
   std::set<void*> pinned_;

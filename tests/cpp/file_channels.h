@@ -1,5 +1,5 @@
-// A processor device with channels to those of other processes, simulated by files, to test the mesh's use of channels
-// without GPUs.
+// A processor device with channels to other processes' devices, simulated by files. The device tests how the mesh uses
+// channels, without GPUs.
 #pragma once
 
 #include <unistd.h>

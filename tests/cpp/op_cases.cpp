@@ -92,9 +92,9 @@ std::vector<const OpCase*> all_mesh_cases() {
 }
 
 std::vector<const OpCase*> mesh_cases(std::size_t mesh) {
-  constexpr std::size_t kSample = 12;  // each mesh gets one in kSample of the arithmetic cases
+  constexpr std::size_t kSample = 12;  // each mesh gets one in kSample of these cases
   std::vector<const OpCase*> chosen;
-  std::map<std::string, std::size_t> arithmetic;  // number of cases of each kernel
+  std::map<std::string, std::size_t> arithmetic;  // for each kernel: its number of cases
   std::size_t number = mesh;
   for (const OpCase* c : all_mesh_cases()) {
     if (c->kind == Kind::arithmetic && arithmetic[c->kernel]++ % kSample != 0) continue;

@@ -1,17 +1,17 @@
-// Declarations of the contract's kernels with shapes, layouts and values. From a declaration come the comparison with `ref`,
-// the rerun, the timing and the row of the support table.
+// Declarations of the contract's kernels with shapes, layouts and values. Each declaration gives the comparison with `ref`,
+// the repeated run, the timing and the row of the support table.
 #pragma once
 
 #include "op_rig.h"
 
 namespace heliograph::test {
 
-/// Property of a call that distinguishes a case from the others of its kernel.
+/// The property of a call by which a case differs from the other cases of its kernel.
 enum class Kind {
   geometry,    // layout of operands (shapes, strides, aliases, batches, limbs), with moduli of one size per word size
   arithmetic,  // values: moduli, residues, degrees
 };
-/// Returns the kind of a case whose shapes are tested with moduli of every size.
+/// Returns the kind of the cases whose shapes are tested with moduli of every size.
 Kind kind_in(const Field& field);
 
 struct OpCase {
@@ -19,7 +19,8 @@ struct OpCase {
   std::string name;
   Kind kind = Kind::arithmetic;
   bool large = false;  // the case's polynomial degree is slow on `ref`
-  /// Makes the operands and returns a function that enqueues the call; repeatable if the case has no in_out operand.
+  /// Makes the operands and returns a function that enqueues the call. The function can be repeated if the case has no
+  /// in_out operand.
   std::function<std::function<void()>(Rig&)> declare;
 };
 
@@ -51,8 +52,8 @@ void linear_cases(std::vector<OpCase>& cases);
 void sums_cases(std::vector<OpCase>& cases);
 void byte_cases(std::vector<OpCase>& cases);
 
-/// Returns the cases for a mesh, without large ones: all of kind geometry and a sample of the others, because a mesh only
-/// moves and splits operands. Each case runs on one of every kShares consecutive meshes.
+/// Returns the cases for a mesh, without large ones. A mesh is tested with all cases of kind geometry and a sample of the
+/// others, because a mesh only moves and splits operands. Among kShares consecutive meshes, exactly one runs each case.
 constexpr std::size_t kShares = 3;
 std::vector<const OpCase*> mesh_cases(std::size_t mesh);
 /// Returns all cases except the large ones.

@@ -47,8 +47,8 @@ struct MultiplyShape {
   PrimeList chain, auxiliary;
   u64 t;
   std::size_t a_components, b_components;
-  // the first factor is the first components of the second, in the same memory; with all components the product is a
-  // square
+  // the first factor is the first components of the second factor, in the same memory; if it has all components, the product
+  // is a square
   bool one_buffer;
 };
 

@@ -1,4 +1,4 @@
-// Cases of convert: every use of the conversion formula, within one word size and between two.
+// Cases of convert: every use of the conversion formula, within one word size and between two word sizes.
 #include "math/primes.h"
 #include "op_cases.h"
 

@@ -15,12 +15,12 @@ struct Elementwise {
   Layout layout = Layout::packed;  // layout of the first operand and the result
   Layout second = Layout::packed;  // layout of the second operand
   Fill fill = Fill::random;
-  std::size_t slice = 0;  // number of coefficients in a slice; 0: no slice
-  bool window = false;    // whether the operands' memory has all coefficients; otherwise it has only the slice's
+  std::size_t slice = 0;  // number of coefficients in a slice; 0: no slice is taken
+  bool window = false;    // whether the operands' memory has all coefficients, or only those of the slice
   bool rows = false;      // whether the operands are rows (of any length) instead of polynomials
 };
 
-/// Adds slices whose number of coefficients is a multiple of 64 and mostly no power of two.
+/// Adds slices whose number of coefficients is a multiple of 64 and usually not a power of two.
 void slices(std::vector<Elementwise>& all, const Field* f) {
   const std::string w = f->name;
   const auto add = [&](const std::string& name, std::size_t n, std::size_t slice, bool window, const Elementwise& of) {
@@ -92,7 +92,7 @@ View output(Rig& rig, const Elementwise& s, const Shape& shape) {
   return seen(s, rig.output(s.field->word, held(s), s.primes.size(), shape));
 }
 
-/// `shared`: the operand (1 or 2) with a single component, which is broadcast; 0: neither.
+/// `shared`: the operand (1 or 2) that has a single component, which is broadcast; 0: neither operand.
 OpCase binary(const std::string& kernel, Binary call, const Elementwise& s, int shared) {
   const auto declare = [=](Rig& rig) -> std::function<void()> {
     const auto prepared = rig.prepare(ring_for(s));
@@ -177,7 +177,8 @@ void runs_cases(std::vector<OpCase>& cases, const std::string& kernel, Binary ca
   }
 }
 
-/// Adds cases of a kernel of one operand, with a separate result and in place: `call(rig, prepared, setting, a, out)`.
+/// Adds cases of a kernel of one operand, with a result in separate memory and in place: `call(rig, prepared, setting, a,
+/// out)`.
 using OneInput = std::function<void(Rig&, const device::RingHandle&, const Elementwise&, const View& a, const View& out)>;
 
 constexpr const char* kCoefficients = ", coefficients";  // for add_constants
@@ -209,7 +210,7 @@ struct PieceOf {
   Shape shape;
   Layout to = Layout::packed;
   std::size_t count = 0, from_first = 0, to_first = 0;
-  std::vector<std::size_t> to_batch = {};  // if the target's batch shape differs from the source's
+  std::vector<std::size_t> to_batch = {};  // batch shape of the target, if it differs from the source's
 };
 
 OpCase gather_case(const std::string& name, const Field& field, const std::vector<PieceOf>& pieces) {

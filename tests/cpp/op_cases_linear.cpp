@@ -8,7 +8,7 @@ namespace heliograph::test {
 
 namespace {
 
-/// Galois elements of the baby and giant steps (1 is no rotation), and the pairs of steps that have a plaintext.
+/// Galois elements of the baby and giant steps (element 1 is no rotation), and the pairs of steps that have a plaintext.
 struct Steps {
   std::string name;
   std::vector<u64> babies, giants;
@@ -58,7 +58,7 @@ struct Plaintexts {
   Layout layout = Layout::packed;
 };
 
-/// Adds a case whose sums are divided down to the limbs `to`.
+/// Adds a case whose sums are divided down to the limbs `to`, by the other primes.
 void linear_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape, const PrimeList& to,
                  const Steps& steps, const Setting& s, const Plaintexts& p = {}) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
@@ -91,7 +91,8 @@ void linear_case(std::vector<OpCase>& cases, const Field& field, const SwitchSha
 
 std::size_t batch_of(const Setting& s) { return s.batch.empty() ? 1 : device::element_count(s.batch); }
 
-/// Adds a case of baby steps over the limbs `primes`; the ciphertext has the first `chain` of them, the keys have all nine.
+/// Adds a case of baby steps over the limbs `primes`. The ciphertext has the first `chain` limbs of them, the keys have all
+/// nine limbs.
 void baby_case(std::vector<OpCase>& cases, const Field& field, const PrimeList& primes, std::size_t chain,
                std::size_t digits, const Steps& steps, const Setting& s, const Plaintexts& p = {}) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
@@ -157,8 +158,8 @@ void linear_cases(std::vector<OpCase>& cases) {
   const auto& shapes = switch_shapes();
   const auto& steps = step_shapes();
   for (const Field* f : main_fields()) {
-    // Cases of every shape of steps with the most common gadget, and of every gadget with one shape. Small degrees have
-    // different layouts.
+    // Cases of every shape of steps with the most common gadget, and cases of every gadget with one shape. Small degrees
+    // have different layouts.
     for (std::size_t i = 0; i < steps.size(); ++i)
       linear_case(cases, *f, shapes[4], without_last(shapes[4].chain), steps[i], settings()[i % settings().size()]);
     for (std::size_t i = 0; i < shapes.size(); ++i)
@@ -173,8 +174,8 @@ void linear_cases(std::vector<OpCase>& cases) {
     linear_case(cases, *f, shapes[4], {0, 8, 1}, steps[0], wide_settings()[1]);
     linear_case(cases, *f, shapes[4], without_last(shapes[4].chain), steps[6], wide_settings()[3]);
   }
-  // Plaintexts whose words repeat over runs: shorter and longer than a block of the cpu backend, half of the
-  // coefficients, all of them.
+  // Plaintexts whose words repeat over runs. Runs are shorter and longer than a block of the cpu backend, half of the
+  // coefficients, or all coefficients.
   for (const Field* f : main_fields()) {
     const PrimeList down = without_last(shapes[4].chain);
     linear_case(cases, *f, shapes[4], down, steps[0], settings()[0], {1});
@@ -194,7 +195,7 @@ void linear_cases(std::vector<OpCase>& cases) {
     linear_case(cases, *f, shapes[4], down, steps[6], wide_settings()[3], {32});
     linear_case(cases, *f, shapes[4], down, steps[5], wide_settings()[3], {512});
   }
-  // Baby or giant steps alone, over limbs that a member of a mesh may hold.
+  // Baby steps alone and giant steps alone, over limbs that a member of a mesh may hold.
   for (const Field* f : main_fields()) {
     const PrimeList whole = PrimeList::range(0, 8), some = {1, 3, 5, 7};
     for (std::size_t i = 0; i < steps.size(); ++i) {

@@ -12,14 +12,14 @@ using device::GatheredProduct;
 
 std::string text(std::size_t v) { return std::to_string(v); }
 
-/// `slice`: number of coefficients in a slice of operands that have all; 0: no slice.
+/// `slice`: number of coefficients in a slice of operands that have all coefficients; 0: no slice is taken.
 OpCase inner_case(const Field& field, std::size_t n, std::size_t digits, std::size_t results, Shape shape, Fill fill,
                   Layout key_layout, std::size_t slice = 0) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
     const auto ring = ring_of(field, n, 6);
     const auto seen = [&](const View& v) { return slice ? coefficients(v, 64, slice) : v; };
     const auto prepared = rig.prepare(ring);
-    // the key also has a prime that the product does not use
+    // the key also has a limb for a prime that the product does not use
     const PrimeList primes{0, 3, 5}, key_primes{5, 1, 0, 3}, key_limbs{2, 3, 0};
     Shape s = shape;
     s.components = digits;
@@ -35,7 +35,7 @@ OpCase inner_case(const Field& field, std::size_t n, std::size_t digits, std::si
           kind_in(field), false, declare};
 }
 
-/// Adds digits that are automorphisms of one component; every third is the component itself. `limbs`: at most five.
+/// Adds digits that are automorphisms of one component; every third digit is the component itself. `limbs`: at most five.
 OpCase turned_case(const Field& field, std::size_t n, std::size_t turns, std::size_t results, Shape shape,
                    Fill fill = Fill::random, std::size_t limbs = 5) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
@@ -85,7 +85,8 @@ struct Matrix {
   Layout layout = Layout::packed;
   Fill fill = Fill::random;
   std::size_t components = 1;
-  // slice: the call uses n coefficients of longer polynomials; window: the operands' memory has all coefficients
+  // slice: the call uses n coefficients of longer polynomials; window: the operands' memory has all coefficients of these
+  // polynomials
   bool slice = false, window = false;
   bool values = false;  // number that selects different weights of the same shape
 };
@@ -146,18 +147,18 @@ void matrices(std::vector<OpCase>& cases, const Field& field) {
   add(grouped), add(many);
   Matrix dense{1024, 1, 10, 1, 100, 100, 15}, single{256, 1, 1, 1, 1, 1, 20}, least{2, 1, 4, 2, 3, 5, 40};
   dense.layout = Layout::sliced, least.layout = Layout::broadcast, single.fill = Fill::edges;
-  // more terms than one unreduced sum of products holds, and several outputs per pass
+  // more terms than one sum of unreduced products may have, and several outputs per pass
   Matrix summed{64, 1, 6, 1, 40, 40, 40};
   summed.extreme = summed.values = true, summed.fill = Fill::top;
   add(dense), add(single), add(least), add(summed);
   add({64, 1, 2, 2, 0, 3, 8});          // no terms: the result is 0
-  for (const int bits : {4, 15, 40}) {  // sizes that select each algorithm of the backends
+  for (const int bits : {4, 15, 40}) {  // sizes for which the backends choose each algorithm
     Matrix backwards{128, 1, 6, 3, 30, 11, bits};
     backwards.padding = true, backwards.layout = Layout::reversed, backwards.components = 2;
     add(backwards);
   }
   for (const std::size_t n : {64, 192, 320, 832}) {
-    for (const int bits : {4, 15, 40}) {  // sizes that select each algorithm of the backends
+    for (const int bits : {4, 15, 40}) {  // sizes for which the backends choose each algorithm
       Matrix slice{n, 1, 6, 3, 30, 11, bits};
       slice.padding = slice.slice = true, slice.components = 2;
       add(slice);
@@ -167,7 +168,7 @@ void matrices(std::vector<OpCase>& cases, const Field& field) {
   }
 }
 
-/// A 5 x 5 convolution, stride 2, over a padded 9 x 9 image, like a network's first layer.
+/// A 5 x 5 convolution with stride 2 over a padded 9 x 9 image, like the first layer of a network.
 OpCase convolution_case(const Field& field) {
   const auto declare = [&field](Rig& rig) -> std::function<void()> {
     constexpr int kSide = 9, kOut = 5, kKernel = 5, kPad = 2;

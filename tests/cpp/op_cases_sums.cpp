@@ -7,7 +7,7 @@ namespace {
 
 using List = device::LimbSumList;
 
-/// Adds sums of 0 to `most` terms of every kind, over operands with these layouts.
+/// Adds sums of every kind with 0 to `most` terms, over operands with these layouts.
 struct Sums {
   const Field* field;
   std::size_t n;

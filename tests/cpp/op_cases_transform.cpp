@@ -57,7 +57,7 @@ void ntt_cases(std::vector<OpCase>& cases, const std::string& kernel, Unary call
     add(8192, {1}, {{3}, 2, Layout::reversed}, {{3}, 2, Layout::reversed}, Fill::random, true);
     add(64, {0}, {{0}, 1}, {{0}, 1}, Fill::random, true);
     add(8192, {0, 1}, {{1}, 1}, {{1}, 1}, Fill::top, true);
-    // 2^23 words: GPU threads take several polynomials each, with a remainder.
+    // 2^23 words: each GPU thread processes several polynomials, and a remainder is left.
     if (kernel == "forward_ntt") add(4096, {0, 1, 2}, {{683}, 1}, {{683}, 1}, Fill::random, true);
     if (kernel == "inverse_ntt") add(16384, {0, 1, 2}, {{171}, 1}, {{171}, 1}, Fill::random, true);
     for (int log_n = 14; log_n <= 17; ++log_n)

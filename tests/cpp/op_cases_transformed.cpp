@@ -1,4 +1,5 @@
-// Cases of divide, apply_key and key_switch in the NTT domain: divisions of every shape, alone and after a key switch.
+// Cases of divide, apply_key and key_switch in the NTT domain: divisions of every shape, on their own and after a key
+// switch.
 #include "device/shape.h"
 #include "op_cases.h"
 #include "op_plans.h"
@@ -57,7 +58,7 @@ void divide_case(std::vector<OpCase>& cases, const Field& field, const DivideSha
   cases.push_back({"divide", name + (items(s) == 0 ? ", empty batch" : ""), kind_of(field, s), s.n > 4096, declare});
 }
 
-/// The primes of a key switch's result, after the division.
+/// The limbs of a key switch's result after the division, and the factor of the quotient.
 struct Down {
   std::string name;
   PrimeList to;
@@ -80,8 +81,8 @@ std::vector<Down> downs(const SwitchShape& shape) {
   return all;
 }
 
-/// Adds a case of apply_key (from digits) or of key_switch (from a polynomial), in the NTT domain. `galois`: automorphism of
-/// the switched polynomial, or 0.
+/// Adds a case in the NTT domain: of apply_key, which takes digits, or of key_switch, which takes a polynomial. `galois`:
+/// automorphism of the switched polynomial, or 0.
 void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape, const Down& down, const Setting& s,
               bool whole, u64 galois = 0) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
@@ -106,9 +107,9 @@ void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape&
                    kind_of(field, s), s.n > 4096, declare});
 }
 
-/// Adds a case of several keys. `apart`: each result has its own memory; otherwise results are adjacent in each item. `own`:
-/// each key applies to its own digits and addend, which are adjacent, and the second key has no automorphism. Otherwise all
-/// keys apply to the digits of one polynomial.
+/// Adds a case of several keys. `apart`: each result has its own memory; otherwise the results of each item are adjacent.
+/// `own`: each key applies to digits and an addend of its own, which are adjacent in memory, and the second key has no
+/// automorphism. Without `own`, all keys apply to the digits of one polynomial.
 void keys_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape, const Down& down, const Setting& s,
                std::size_t count, bool apart, bool own = false) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
@@ -147,8 +148,8 @@ void keys_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape
                    kind_of(field, s), s.n > 4096, declare});
 }
 
-/// Returns the plan of a key switch on some limbs only: the chain's limbs `kept`, and its last `dropped` limbs, by which the
-/// result is divided.
+/// Returns the plan of a key switch on some limbs only. The key switch uses the limbs `kept` of the chain and its last
+/// `dropped` limbs. The result is divided by the primes of the dropped limbs.
 std::shared_ptr<device::KeySwitchPlan> partial_plan(Rig& rig, const std::shared_ptr<const math::Ring>& ring,
                                                     const SwitchShape& shape, const std::vector<std::size_t>& kept,
                                                     std::size_t dropped) {
@@ -159,7 +160,7 @@ std::shared_ptr<device::KeySwitchPlan> partial_plan(Rig& rig, const std::shared_
   for (const std::size_t l : limbs) plan->chain.push_back(shape.chain[l]);
   plan->special = shape.special, plan->extended = plan->chain;
   plan->extended.append(shape.special);
-  plan->key_limbs = plan->extended;  // limbs of a key over all nine primes
+  plan->key_limbs = plan->extended;  // limbs of a key that has all nine primes
   std::size_t first = 0, next = 0;
   for (const std::size_t count : shape.digits) {
     device::KeySwitchPlan::Digit digit{.first = next, .count = 0, .others = {}, .raise = nullptr};
@@ -254,7 +255,7 @@ void transformed_cases(std::vector<OpCase>& cases) {
   for (const DivideShape& shape : divide_shapes()) divide_case(cases, kField32Mixed, shape, settings()[0]);
   for (const std::size_t i : {std::size_t{0}, std::size_t{3}})
     divide_case(cases, kField50, divide_shapes()[i], {16, {0}, Layout::packed, 1, Fill::random});
-  // Every division after the most common key switches, at a degree for which GPUs have fused kernels.
+  // Every division after the most common key switches, at a degree for which a GPU has fused kernels.
   for (const Field* f : main_fields()) {
     for (const std::size_t i : {std::size_t{1}, std::size_t{4}}) {
       const std::vector<Down> all = downs(switch_shapes()[i]);

@@ -23,7 +23,8 @@ std::string line_of(const OpCase& c) {
   return name.substr(0, name.find(' '));
 }
 
-/// Returns a digest of a case's name, of all bytes of its results, and of their number; independent lanes allow parallel products.
+/// Returns a digest of a case's name, of all bytes of its results, and of their number. The lanes are independent, so their
+/// products can be computed in parallel.
 u64 digest(const OpCase& c, const Results& results) {
   constexpr std::size_t kLanes = 8;
   constexpr u64 kFactor = 0xd1342543de82ef95ULL;

@@ -30,7 +30,7 @@ std::shared_ptr<KeySwitchPlan> switch_plan(Rig& rig, const std::shared_ptr<const
   plan->chain = shape.chain, plan->special = shape.special;
   plan->extended = shape.chain;
   plan->extended.append(shape.special);
-  plan->key_limbs = plan->extended;  // the key has all nine primes in order
+  plan->key_limbs = plan->extended;  // the key has all nine primes in their order
   std::size_t first = 0;
   for (const std::size_t count : shape.digits) {
     KeySwitchPlan::Digit digit{.first = first, .count = count};

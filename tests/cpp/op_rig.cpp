@@ -69,7 +69,7 @@ std::vector<std::size_t> scaled(std::vector<std::size_t> batch, std::size_t fact
   return batch;
 }
 
-/// Sizes `bytes`, fills it with garbage and returns a view of `shape` over it.
+/// Resizes `bytes`, fills them with garbage and returns a view of `shape` over them.
 View lay_out(Word word, std::size_t n, std::size_t limbs, const Shape& shape, std::vector<std::byte>& bytes, View& whole) {
   const bool sliced = shape.layout == Layout::sliced;
   std::vector<std::size_t> batch = scaled(shape.batch, sliced ? 2 : 1);

@@ -1,4 +1,4 @@
-// Operands of operation cases: any layout and fill on one device, with the same values on every device.
+// Operands of the cases: any layout and values on one device, with the same values on every device.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ using math::u32;
 using math::u64;
 using math::Word;
 
-/// A word size and the bit lengths of the ring's primes; prime i has the length number i modulo their count.
+/// A word size and the bit lengths of the ring's primes. Prime i has the length at index i modulo the number of lengths.
 struct Field {
   const char* name;
   Word word;
@@ -45,7 +45,7 @@ enum class Layout {
   transposed,      // batch axes in reverse order
   reversed,        // reversed along each batch axis
   broadcast,       // one item for the whole batch (strides 0)
-  broadcast_last,  // one item along the last axis
+  broadcast_last,  // the same item along the whole last axis
 };
 enum class Fill {
   random,  // random, including 0, 1, q-1 and q-2
@@ -74,17 +74,17 @@ class Rig {
   device::Queue& queue() { return *queue_; }
   std::shared_ptr<const device::RingConstant> prepare(const std::shared_ptr<const math::Ring>& ring);
 
-  /// Makes an operand with residues of these moduli in its limbs.
+  /// Makes an operand whose limbs have residues modulo these moduli.
   View input(Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill = Fill::random);
   View input(const math::Ring& ring, const PrimeList& primes, const Shape& shape, Fill fill = Fill::random);
-  /// Makes an output filled with garbage. After the run, the comparison covers the output and the bytes around it.
+  /// Makes an output filled with garbage. After the run, the comparison includes the output and the bytes around it.
   View output(Word word, std::size_t n, std::size_t limbs, const Shape& shape);
   View output(const math::Ring& ring, const PrimeList& primes, const Shape& shape);
   /// Makes an operand that the call reads and changes.
   View in_out(Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill = Fill::random);
   View in_out(const math::Ring& ring, const PrimeList& primes, const Shape& shape, Fill fill = Fill::random);
   device::Workspace workspace(std::size_t bytes);
-  /// Returns the call with the scratch memory that it needs.
+  /// Returns the call together with the scratch memory that it needs.
   device::Call with_scratch(device::Call call);
 
   /// Returns the next 64 deterministic pseudorandom bits.
@@ -118,7 +118,7 @@ device::Call call_of(const device::RingHandle& ring, const PrimeList& primes, co
 /// Returns X -> X^g for values in NTT order, or for coefficients.
 device::Permutation automorphism(std::size_t n, u64 g, math::Domain domain);
 
-/// Returns a plan in the form that calls hold.
+/// Returns a plan in the form in which calls hold it.
 template <class Plan>
 std::shared_ptr<const Plan> held(const Plan& plan) {
   return std::make_shared<const Plan>(plan);

@@ -9,7 +9,7 @@ namespace heliograph::test {
 
 namespace {
 
-/// Returns "ok", the difference, or the error.
+/// Returns "ok", the difference between the results, or the error.
 std::string verdict(Target& target, const std::string& kernel, std::size_t& count) {
   for (const OpCase& c : op_cases()) {
     if (c.kernel != kernel || c.large) continue;

@@ -29,7 +29,8 @@ struct Process {
   bool ended = false, stopped = false;
 };
 
-/// Starts a program with this environment added to the current one; its output goes to an unnamed file.
+/// Starts a program whose environment is the current environment and the variables of `environment`. Its output goes to an
+/// unnamed file.
 Process start(const std::string& program, std::vector<std::string> words, const Environment& environment) {
   Process p;
   p.output = memfd_create("output", MFD_CLOEXEC);
@@ -99,7 +100,8 @@ std::vector<Outcome> outcomes_of(std::vector<Process>& processes, double limit, 
 }  // namespace
 
 Port::Port() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  // Bound but not listening: with SO_REUSEADDR the rank can bind it too, and the kernel assigns it to no other program.
+  // The socket is bound but does not listen. With SO_REUSEADDR the rank can bind the port too, and the kernel gives it to no
+  // other program.
   const int on = 1;
   ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in a{};

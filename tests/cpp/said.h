@@ -25,7 +25,7 @@ inline void expect_in(const std::string& wanted, const std::string& text) {
   EXPECT_TRUE(holds(text, wanted)) << "\"" << wanted << "\" is missing in \"" << text << "\"";
 }
 
-/// Sets an environment variable during its lifetime.
+/// Sets an environment variable while the object exists.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {

@@ -197,7 +197,7 @@ TEST_P(Bfv, RefusesEmptyObjects) {
   EXPECT_EQ(decrypt(moved).size(), kN);
 }
 
-/// Products in sequence and sums of operands at different levels are right for both plaintext moduli.
+/// Products in sequence and sums of operands at different levels are correct for both plaintext moduli.
 TEST_P(Bfv, ComputesProductsInSequence) {
   const Parameters parameters(spec(300, {kPlain, 40961}));
   const SecretKey secret = SecretKey::generate(parameters);
@@ -208,7 +208,7 @@ TEST_P(Bfv, ComputesProductsInSequence) {
   const Ciphertext x = secret.public_key().encrypt(a, Packing::slots);
   const Ciphertext squared = relinearize(multiply_switched(x, x, &keys), keys);
   const Ciphertext fourth = multiply_switched(squared, squared, &keys);
-  // 2 x^4 + x + 8; one of the two x^4 is loaded from bytes.
+  // Computes 2 x^4 + x + 8; one of the two powers x^4 is loaded from bytes.
   Ciphertext z = add(add(fourth, squared), Ciphertext::from_bytes(fourth.to_bytes()));
   z = add(add(z, x), one);
   z = add_integers(subtract(z, squared), {.data = {7}, .shape = {}, .width = 1});
@@ -238,7 +238,7 @@ TEST_P(Bfv, ComputesModuloPowersOfTwo) {
     const SecretKey secret = SecretKey::generate(parameters);
     const bfv::EvaluationKeys keys = secret.evaluation_keys(true, {}, false);
     Values a = {.data = std::vector<std::int64_t>(kN), .shape = {}, .width = kN};
-    a.data[1] = 1, a.data[kN - 1] = 1;  // X + X^(N-1); its square is X^2 - 2 - X^(N-2), and so on
+    a.data[1] = 1, a.data[kN - 1] = 1;  // X + X^(N-1); its square is X^2 - 2 - X^(N-2)
     const Ciphertext x = secret.encrypt(a, Packing::coefficients);
     const Ciphertext y = relinearize(multiply_switched(x, x, &keys), keys);
     const std::vector<std::uint64_t> got = secret.decrypt(add(add(y, x), switch_level(y, 2)));
@@ -273,8 +273,8 @@ TEST_P(Bfv, HasTheBitsOfRefOnEveryDevice) {
   }
 }
 
-/// BGV's products first switch their operands to a lower level; BFV's products never do. Tensors from files use the file's
-/// noise estimate.
+/// Before a product, BGV switches the operands to a lower level; BFV never does. Tensors from files use the file's noise
+/// estimate.
 TEST_P(Bfv, ChoosesTheLevelOfProducts) {
   const Parameters parameters(spec(300, {kPlain}));
   const SecretKey secret = SecretKey::generate(parameters);

@@ -1,5 +1,5 @@
-// CKKS bootstrapping: each stage is compared with the same computation on clear numbers; the complete bootstrap runs on
-// every device; errors.
+// CKKS bootstrapping: each stage is compared with the same computation on clear numbers, the complete bootstrap runs on
+// every device, and errors are tested.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -39,7 +39,7 @@ ckks::Spec small_set(std::size_t slots = 0) {
   return spec;
 }
 
-/// Returns values of magnitudes up to `most`.
+/// Returns values whose magnitudes are at most `most`.
 Values values_of(const Shape& shape, bool complex, double most = 1) {
   if (complex) most *= 0.7;
   std::mt19937_64 random(7);
@@ -52,7 +52,7 @@ Values values_of(const Shape& shape, bool complex, double most = 1) {
   return v;
 }
 
-/// Returns the largest error of a real or imaginary part.
+/// Returns the largest error among real and imaginary parts.
 double worst(const Values& got, const Vector& wanted) {
   EXPECT_EQ(got.data.size(), wanted.size());
   double largest = 0;
@@ -114,7 +114,7 @@ TEST_F(Bootstrap, MatricesAreTheTransformBetweenValuesAndCoefficients) {
     const Complex both(coefficients[i], coefficients[i + kSlots]);
     EXPECT_NEAR(std::abs(both - values[reversed(i)]), 0, 1e-11);
   }
-  // The matrices back to slots include the factor 1 / (q range) of the sine's argument.
+  // The matrices that return to slots include the factor 1 / (q range) of the sine's argument.
   for (std::size_t i = 0; i < how.stages_to_slots(); ++i) slots = times(how.to_slots(i), slots);
   const double factor = (slots[5] / values[5]).real();
   for (std::size_t i = 0; i < kSlots; ++i) EXPECT_NEAR(std::abs(slots[i] - factor * values[i]), 0, 1e-11 * factor);
@@ -156,7 +156,8 @@ TEST_F(Bootstrap, RaisingAddsFewMultiplesOfTheModulus) {
     largest = std::max(largest, static_cast<int>(std::abs(whole)));
     none += whole == 0;
   }
-  // A sum of 33 uniform numbers between -1/2 and 1/2 rounds to 0 in a quarter of the cases and exceeds 8 once in a million.
+  // A sum of 33 uniform numbers between -1/2 and 1/2 rounds to 0 in a quarter of the cases. Such a sum exceeds 8 once in a
+  // million cases.
   EXPECT_GE(largest, 3);
   EXPECT_LE(largest, 9);
   EXPECT_NEAR(none, 0.24 * kN, 0.05 * kN);
@@ -219,7 +220,7 @@ TEST(BootstrapIterations, ReduceTheError) {
     last = std::exp2(-y.precision());
   }
   EXPECT_THROW(bootstrap(x, keys, 1, 0), ParameterError);
-  const Values real = values_of({2}, false);  // bootstrapped as a pair, their remainders separately
+  const Values real = values_of({2}, false);  // bootstrapped as a pair, but their remainders separately
   const Ciphertext low = secret.encrypt(real, p.bootstrapping_level(), 1);
   std::vector<double> told;
   const Ciphertext y = [&] {
@@ -290,11 +291,11 @@ TEST(BootstrapKeys, EncryptASparseSecret) {
   }
 }
 
-// With fewer than N / 2 slots the values repeat over the embedding, and only every (N / (2 slots))-th coefficient is used.
+// With fewer than N / 2 slots the values repeat over the embedding, and only one in N / (2 slots) coefficients is used.
 
 TEST(BootstrapFewSlots, MatricesKeepOnlyTheCoefficientsOfTheSlots) {
   std::mt19937_64 random(3);
-  std::vector<double> polynomial(kN);  // a raised polynomial has all coefficients
+  std::vector<double> polynomial(kN);  // in a raised polynomial all coefficients are used
   for (double& c : polynomial) c = std::ldexp(static_cast<double>(random() >> 11), -53) - 0.5;
   for (const std::size_t slots : {512, 128, 8, 1}) {
     const Parameters p(small_set(slots));
@@ -351,7 +352,7 @@ TEST(BootstrapForms, HaveThePrecisionOfTheirScales) {
 }
 
 TEST(BootstrapBits, AreTheSameOnEveryDevice) {
-  // with few slots, real and imaginary parts are packed, and the correction's cube has two signs
+  // with few slots, real and imaginary parts are packed together, and the cube in the correction has two signs
   ckks::Spec few = corrected_set();
   few.slots = 64;
   for (const ckks::Spec& spec : {small_set(), small_set(64), short_set(), few}) {
@@ -371,8 +372,8 @@ TEST(BootstrapBits, AreTheSameOnEveryDevice) {
   }
 }
 
-// Compares digests of each stage for a set of production size, which is too slow for `ref`. An intended change of bits must
-// update the digests.
+// Compares digests of each stage for a set of production size; `ref` is too slow for such a set. If a change of the bits is
+// intended, the digests must be updated.
 class FullBootstrapBits : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Devices, FullBootstrapBits, testing::Values("cpu", "cpu:scalar", "2*cpu/limb/uncalibrated"),
                          [](const auto& info) { return "At" + std::to_string(info.index); });
@@ -421,7 +422,7 @@ TEST(BootstrapSets, LeaveTheLevelsThatTheirNamesState) {
   EXPECT_THROW(ckks::make_bootstrapping_spec(std::size_t{1} << 15, 30, 39, 49.9), ParameterError);
   for (const ckks::Bootstrapping& wrong : {ckks::Bootstrapping{9, 49.9, 3}, ckks::Bootstrapping{10, 49.9, 0},
                                            ckks::Bootstrapping{10, 49.9, 40}, ckks::Bootstrapping{100, 49.9, 3}}) {
-    ckks::Spec spec = small_set();  // a malicious file may have such values
+    ckks::Spec spec = small_set();  // a malicious file may contain such values
     spec.bootstrapping = wrong;
     EXPECT_THROW(Parameters{spec}, ParameterError) << wrong.levels << " " << wrong.entry;
   }

@@ -1,5 +1,6 @@
-// The step of bootstrapping from the lowest to the highest modulus, computed in integers. Checks the added multiples of q,
-// their distribution, and the sine's result inside and outside its range. The test knows the keys' sparse secret.
+// The step of bootstrapping from the lowest to the highest modulus, computed in integers. Checks the multiples of q that
+// raising adds, their distribution, and the sine's result inside and outside its range. The test knows the keys' sparse
+// secret.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -47,7 +48,7 @@ Words words_of(const RnsTensor& x) {
   return words;
 }
 
-/// Uploads coefficients as one component, each limb with its residues, in the NTT domain.
+/// Uploads coefficients as one component in the NTT domain; each limb has the residues modulo its prime.
 RnsTensor uploaded(Context& c, const Integers& coefficients, const device::PrimeList& primes) {
   const RnsTensor x(c.rlwe().engine(), {}, 1, primes, Domain::coefficient);
   Words words;
@@ -68,9 +69,9 @@ Values random_values(std::size_t items, u64 from) {
   return v;
 }
 
-/// Returns the density of a sum of `terms` (odd) uniforms on [-1/2, 1/2] at the integers from -(terms - 1) / 2 on, by the
-/// recurrence of B-splines. The density at an integer is the probability that a sum of terms - 1 uniforms rounds to that
-/// integer.
+/// Returns the density of a sum of `terms` (an odd number) uniforms on [-1/2, 1/2] at the integers from -(terms - 1) / 2 on,
+/// by the recurrence of B-splines. The density at an integer is the probability that a sum of terms - 1 uniforms rounds to
+/// that integer.
 std::vector<double> uniform_sum(std::size_t terms) {
   std::vector<double> now = {1};
   for (std::size_t m = 2; m <= terms; ++m) {
@@ -84,7 +85,8 @@ std::vector<double> uniform_sum(std::size_t terms) {
   return now;
 }
 
-/// Returns the number from 0 to 2^126 with these residues. More residues than necessary are given, and must agree.
+/// Returns the number between 0 and 2^126 that has these residues. There are more residues than necessary, and all must
+/// agree.
 i128 joined(const Words& residues, const Words& moduli) {
   const u64 a = moduli[0], b = moduli[1], c = moduli[2];
   const u64 second = math::mul_mod(math::sub_mod(residues[1], residues[0] % b, b), math::inverse_mod(a % b, b), b);
@@ -152,7 +154,7 @@ class BootstrapRaise : public testing::Test {
     return sum;
   }
   i64 residue(i64 phase) { return math::centered(math::signed_mod(phase, q()), q()); }
-  /// Returns I of a phase m + q I.
+  /// Returns the integer I of a phase m + q I.
   i64 times(i64 phase) { return (phase - residue(phase)) / static_cast<i64>(q()); }
 
   const Parameters parameters_;
@@ -160,8 +162,8 @@ class BootstrapRaise : public testing::Test {
   rlwe::Entropy entropy_{seed(1)};
 };
 
-// The raised ciphertext is already multiplied by the first matrix. P_0 times the result equals the matrix's rounded
-// diagonals applied to m + q I, up to the rounding of one division.
+// The raised ciphertext is already multiplied by the first matrix. P_0 times the result must equal the rounded diagonals of
+// the matrix applied to m + q I, up to the rounding of one division.
 TEST_F(BootstrapRaise, IsExactInIntegers) {
   ASSERT_EQ(how().low().size(), 1u);
   const rlwe::SecretKey sparse = new_sparse();
@@ -185,7 +187,8 @@ TEST_F(BootstrapRaise, IsExactInIntegers) {
     }
     EXPECT_GE(most, 3);
     EXPECT_LE(most, 16);
-    // Bound: the key's error times a mask below q / 2, at eight deviations, plus 16, the largest sum of 33 rounding errors.
+    // The bound is the key's error times a mask below q / 2, at eight deviations, plus 16. The largest sum of 33 rounding
+    // errors is 16.
     EXPECT_LE(noise, 8 * 3.2 * std::sqrt(kN / 12.0) * static_cast<double>(q()) / to_sparse_special + 16);
     std::vector<Integers> turned;
     for (const u64 g : galois) {
@@ -257,7 +260,7 @@ TEST_F(BootstrapRaise, AddsMultiplesWithTheStatedDistribution) {
   EXPECT_GE(distance(ckks::kSparseWeight + 2), 120);
 }
 
-/// Evaluates the polynomial of sine.inc in clear: close to sin(2 pi u) within its range.
+/// Evaluates the polynomial of sine.inc on clear numbers: it is close to sin(2 pi u) within its range.
 double sine(double u) {
   const double y = (u - ckks::kSineShift - 0.25) / ckks::kSineRange, w = 2 * y * y - 1;
   double b = 0, before = 0;
@@ -270,8 +273,8 @@ double sine(double u) {
   return c;
 }
 
-// Sets I of one coefficient to a value that a random key gives once in 2^130 ciphertexts. The test forges the key to the
-// sparse secret so that it produces the mask for this I.
+// Makes I of one coefficient a value that random keys give only once in 2^130 ciphertexts. The test forges the key to the
+// sparse secret so that this key gives the mask for this I.
 TEST_F(BootstrapRaise, ErrsAsTheSinePolynomialBeyondItsRange) {
   const EvaluationKeys keys = secret_.evaluation_keys(true, {}, true, true);
   const rlwe::SecretKey sparse = new_sparse();
@@ -307,8 +310,8 @@ TEST_F(BootstrapRaise, ErrsAsTheSinePolynomialBeyondItsRange) {
     for (std::size_t i = 0; i < kN; ++i) body[i] = residue(m[i] - residue(product[i]));
     std::copy(body.begin(), body.end(), made.begin());
     EXPECT_EQ(times(raised_phase(made, 0, sparse)[at]), wanted);
-    // The forged pair of the key times t's mask, divided by the special primes, gives the wanted mask and the rest of the
-    // body.
+    // The forged pair of the key, times the mask of t and divided by the special primes, gives the wanted mask and the rest
+    // of the body.
     const Words to_mask = words_of(uploaded(context(), mask, low)), to_body = words_of(uploaded(context(), body, low));
     const std::size_t limbs = layout.primes.size();
     Words pair(2 * limbs * kN);
@@ -326,7 +329,7 @@ TEST_F(BootstrapRaise, ErrsAsTheSinePolynomialBeyondItsRange) {
     EXPECT_EQ(integers(switched(t, data->keys.bootstrapping->to_sparse)), made);
 
     const Values got = secret_.decrypt(bootstrap(x, EvaluationKeys(data)));
-    std::size_t slot = 0;  // index of the slot that the coefficient becomes
+    std::size_t slot = 0;  // index of the slot that holds this coefficient
     for (std::size_t bit = 1; bit < kSlots; bit *= 2) slot = slot * 2 + (at % kSlots / bit) % 2;
     const auto part = [&](std::complex<double> z) { return at < kSlots ? z.real() : z.imag(); };
     double worst = 0;
@@ -334,7 +337,7 @@ TEST_F(BootstrapRaise, ErrsAsTheSinePolynomialBeyondItsRange) {
       const std::complex<double> off = got.data[i] - v.data[i];
       if (i != slot) worst = std::max({worst, std::abs(off.real()), std::abs(off.imag())});
     }
-    EXPECT_LE(worst, 0x1p-18) << wanted;  // the bound holds for all other values
+    EXPECT_LE(worst, 0x1p-18) << wanted;  // the bound holds for all other slots
     const double u = static_cast<double>(wanted) + static_cast<double>(m[at]) / static_cast<double>(q());
     const double predicted = sine(u) * rho / (2 * std::numbers::pi) - part(v.data[slot]);
     EXPECT_NEAR(part(got.data[slot] - v.data[slot]), predicted, 0x1p-17);

@@ -101,7 +101,7 @@ std::vector<std::vector<u64>> samples(const std::vector<Type>& types, std::size_
   }
   for (std::size_t i = 0; i < count; ++i) {
     std::vector<u64> values;
-    // Half of the values are short, because quotients of two full-length values are nearly always 0 or 1.
+    // Half of the values are short, because the quotient of two full-length values is nearly always 0 or 1.
     for (const Type& type : types)
       values.push_back((source()() & mask(type)) >> (source()() % 2 ? 0 : source()() % type.bits));
     all.push_back(std::move(values));
@@ -547,7 +547,7 @@ TEST(Builder, RefusesCombinationsBeyondTheNoiseLimit) {
   EXPECT_THROW(builder.bootstrap(2 * (a + b), {kBits.unit()}), InternalError);
   EXPECT_THROW(builder.bootstrap(a, {1, 2, 3}), InternalError);
   EXPECT_THROW(builder.bootstrap(a, {1}, 3), InternalError);
-  // The builder folds constants. A table of four values covers half of the torus; the other half has the negated values.
+  // The builder folds constants. A table of four values covers half of the torus; on the other half the values are negated.
   EXPECT_EQ(builder.bootstrap(circuits::constant(u64{3} << 61), {10, 11, 12, 13})[0].constant, 13u);
   EXPECT_EQ(builder.bootstrap(circuits::constant(u64{4} << 61), {10, 11, 12, 13}, 2)[0].constant, u64{0} - 10);
   EXPECT_EQ(builder.bootstrap(circuits::constant(u64{1} << 61), {10, 11, 12, 13}, 2)[1].constant, 13u);
@@ -560,7 +560,7 @@ TEST(BooleanCosts, StayWithinLimitsAt32Bits) {
     int operands;
     Make make;
     std::string variant;
-    std::array<std::size_t, 4> most;  // bootstraps and layers of "fewest", then of "shallow"
+    std::array<std::size_t, 4> most;  // bootstraps and layers for goal "fewest", then for "shallow"
   };
   const auto of = [](Number (Family::*f)(const Number&, const Number&)) {
     return [f](Family& family, const Numbers& x) { return Numbers{(family.*f)(x[0], x[1])}; };

@@ -70,7 +70,7 @@ class Ckks : public testing::TestWithParam<Case> {
 
   double bound_bits() const { return x_.precision(); }
   double bound(const Ciphertext& c) const { return std::exp2(-c.precision()); }
-  /// Checks that the error is within the model's bound, and that the bound is at most 2^most / scale.
+  /// Checks that the error is within the model's bound, and that this bound is at most 2^most / scale.
   void expect(const Ciphertext& c, const std::vector<Complex>& expected, double most = 22,
               const std::source_location& at = std::source_location::current()) const {
     EXPECT_LE(worst(secret_.decrypt(c), expected), bound(c)) << "line " << at.line();
@@ -142,7 +142,7 @@ TEST_P(Ckks, Multiplies) {
   expect(thrice, each(a_, b_, [](Complex a, Complex) { return -3.0 * a; }));
 }
 
-// Numbers near the modulus, among them multiples of its primes, exceed a word by far and are encoded exactly.
+// Numbers near the modulus, among them multiples of its primes, are much longer than a word and are still encoded exactly.
 TEST_P(Ckks, EncodesLargeNumbers) {
   Values v{.shape = {4}, .width = 1};
   const auto q = static_cast<double>(parameters_.spec().chain[0]);
@@ -295,7 +295,8 @@ TEST_P(Ckks, KeepsValuesThroughFiles) {
   EXPECT_THROW(EvaluationKeys::from_bytes(bytes), FormatError);
 }
 
-/// The proven bounds assume worst-case products. Default decryption accepts values that fit the modulus without a proof.
+/// The proven bounds assume products in the worst case. Default decryption accepts values that fit the modulus without a
+/// proof.
 TEST_P(Ckks, RefusesValuesThatMayExceedTheModulus) {
   std::vector<Complex> expected = a_.data;
   Ciphertext power = x_;
@@ -339,7 +340,7 @@ TEST_P(Ckks, AddsNoiseForPublication) {
   const Values v = secret_.decrypt_for_publication(x_, 8);
   const double error = worst(v, a_.data);
   EXPECT_LE(error, bound(x_) * std::exp2(8) * 8 * std::sqrt(kN) + bound(x_));
-  EXPECT_GE(error, bound(x_) * 4);  // the error shows the added noise
+  EXPECT_GE(error, bound(x_) * 4);  // the error shows that the noise was added
   EXPECT_THROW(secret_.decrypt_for_publication(x_, 60), NoiseError);
   const Ciphertext stored = Ciphertext::from_bytes(multiply_rescale(x_, y_, keys_).to_bytes());
   EXPECT_THROW(secret_.decrypt_for_publication(stored, 4), NoiseError);
@@ -373,7 +374,7 @@ INSTANTIATE_TEST_SUITE_P(WordSizes, Ckks,
 TEST(CkksSets, AreSecureAndMatchTheirNames) {
   for (const std::string& name : ckks::named_specs()) {
     for (const char* ending : {"", "/w32"}) {
-      if (*ending && ckks::named_spec(name).bootstrapping.levels > 0) continue;  // only with 64-bit words
+      if (*ending && ckks::named_spec(name).bootstrapping.levels > 0) continue;  // such sets exist only with 64-bit words
       const ckks::Spec spec = ckks::named_spec(name + ending);
       const Parameters p = Parameters(spec).on_device("null");
       EXPECT_TRUE(p.secure()) << name << ending;
@@ -446,7 +447,8 @@ TEST(CkksScales, LieBetweenOneAndHalfTheModulus) {
   }
 }
 
-// If the number of slots is a power of two below N/2, values repeat with this period, and rotations are cyclic in it.
+// If the number of slots is a power of two below N/2, values repeat with this period, and rotations are cyclic within a
+// period.
 TEST(CkksSlots, RotateWithinTheirPeriod) {
   const Parameters p(ckks::make_spec(1024, 2, 40, 50, 1, 64, 8, true));
   const SecretKey secret = SecretKey::generate(p);

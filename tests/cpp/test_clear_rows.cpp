@@ -17,7 +17,7 @@ using exact::ClearRows;
 using exact::RowsPlan;
 
 constexpr std::size_t kN = 1024;
-// plaintext modulus: 1 modulo 2N, above twice the largest sum of 384 products of bytes
+// plaintext modulus: it is 1 modulo 2N, and more than twice the largest sum of 384 products of bytes
 constexpr std::uint64_t kPlain = 12587009;
 
 /// Returns a small insecure set.

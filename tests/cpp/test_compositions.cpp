@@ -14,7 +14,7 @@ namespace {
 
 using Steps = std::vector<std::int64_t>;
 
-/// Returns the fewest steps that add up to each rotation, by relaxation until nothing changes.
+/// Returns the fewest steps whose sum is each rotation, by relaxation until nothing changes.
 std::vector<std::size_t> fewest(const Steps& steps, std::size_t period) {
   const std::size_t none = ~std::size_t{0};
   std::vector<std::size_t> best(period, none);
@@ -54,7 +54,7 @@ void expect_fewest(const Steps& steps, std::size_t period) {
       sum += s;
     }
     ASSERT_EQ(static_cast<std::size_t>(sum) % period, at);
-    // a composition without its last step is that of a shorter rotation, so rotations share prefixes
+    // without its last step, a composition is the composition of another rotation, so rotations share their first steps
     if (!composition->empty()) {
       const Steps begin(composition->begin(), composition->end() - 1);
       ASSERT_EQ(found.of(sum - composition->back()), begin);
@@ -76,7 +76,7 @@ TEST(Compositions, HaveTheFewestSteps) {
     expect_fewest(steps, period);
   }
   for (const std::size_t period : {2, 64, 128, 1024}) {
-    for (const std::size_t count : {period / 2, period}) {  // one step per position
+    for (const std::size_t count : {period / 2, period}) {  // half a step per position, and one step per position
       Steps steps;
       for (std::size_t k = 0; k < count; ++k) steps.push_back(static_cast<std::int64_t>(random() % period));
       expect_fewest(steps, period);
@@ -112,7 +112,8 @@ TEST(Compositions, ReachOnlyMultiplesOfTheirDivisor) {
   EXPECT_THROW(Compositions({}, 1 << 17), InternalError);
 }
 
-/// Sets of steps that a simple search handles slowly: one step, two distant steps, blocks, subgroups, all steps.
+/// Sets of steps that a simple search handles slowly: one step, two distant steps, blocks of steps, subgroups, and all
+/// steps.
 TEST(Compositions, AreFoundInFewStepsInAnySet) {
   constexpr std::int64_t period = 1 << 16;
   std::mt19937_64 random(2);
@@ -128,7 +129,7 @@ TEST(Compositions, AreFoundInFewStepsInAnySet) {
   }
   for (const Steps& steps : sets) {
     const Compositions found(steps, period);
-    EXPECT_LE(found.searched(), period * period / 16) << steps.size() << " steps";  // pairs of steps: period * period
+    EXPECT_LE(found.searched(), period * period / 16) << steps.size() << " steps";  // of period * period pairs of steps
     EXPECT_TRUE(found.switches(steps.front()).has_value());
   }
   EXPECT_EQ(Compositions(sets[0], period).switches(-1), 65535U);
@@ -138,7 +139,7 @@ TEST(RotationPlan, ComputesSharedPrefixesOnce) {
   const Steps steps = {1, 2, 4};
   const Compositions found(steps, 16);
   std::vector<Steps> compositions;
-  // compositions: 2 1; none; 2 1; 4 2 1; 1
+  // the compositions are: 2 1; none; 2 1; 4 2 1; 1
   for (const std::int64_t s : {3, 0, 3, 7, 1}) compositions.push_back(*found.of(s));
   const RotationPlan plan(compositions, 16);
   EXPECT_EQ(plan.switches, 3U);

@@ -1,6 +1,6 @@
-// Detects time or addresses that depend on secrets. Under valgrind's memcheck every secret draw is marked as undefined. Each
-// branch, address or division check that depends on one is then an error with its location. ctest runs this program with
-// several instruction sets, by HELIOGRAPH_CPU.
+// Detects running times or addresses that depend on secrets. Under valgrind's memcheck every secret draw is marked as
+// undefined. Each branch, address or division check that depends on such a draw is then an error with its location. ctest
+// runs this program with several instruction sets, chosen by HELIOGRAPH_CPU.
 #include <gtest/gtest.h>
 #include <valgrind/memcheck.h>
 
@@ -21,7 +21,7 @@ constexpr std::size_t kN = 1024;
 void make_secret(const void* data, std::size_t bytes) { static_cast<void>(VALGRIND_MAKE_MEM_UNDEFINED(data, bytes)); }
 void make_open(const void* data, std::size_t bytes) { static_cast<void>(VALGRIND_MAKE_MEM_DEFINED(data, bytes)); }
 
-/// Marks values as public, as after decryption by the user.
+/// Marks values as public, as they are after the user has decrypted them.
 template <class T>
 std::vector<T> opened(std::vector<T> values) {
   make_open(values.data(), values.size() * sizeof(T));
@@ -35,7 +35,7 @@ bool is_secret(const void* data, std::size_t bytes) {
   return std::any_of(bits.begin(), bits.end(), [](unsigned char b) { return b != 0; });
 }
 
-/// Returns the number of memcheck errors in `work`.
+/// Returns the number of memcheck errors that `work` causes.
 template <class Work>
 unsigned long errors_of(Work work) {
   const unsigned long before = VALGRIND_COUNT_ERRORS;
@@ -188,7 +188,7 @@ TEST_F(ConstantTime, PrivateLookup) {
   std::optional<lookup::Question> question;
   expect_blind("asking", [&] { question = client.ask(row); });
   EXPECT_TRUE(is_secret(question->words().data(), 256));
-  // The content of the answer is irrelevant: WrongKeyError is thrown after the complete answer has been read.
+  // The content of the answer is irrelevant: WrongKeyError is thrown only after the complete answer has been read.
   const std::vector<std::uint16_t> bodies(size.columns);
   const std::vector<std::uint8_t> masks(size.columns * 3, 5);
   expect_blind("reading", [&] { EXPECT_THROW(question->read(bodies, masks), WrongKeyError); });
@@ -206,7 +206,7 @@ TEST_F(ConstantTime, KeysFromFiles) {
   std::remove(file.c_str());
 }
 
-// Control tests: secrets are marked as undefined, and memcheck detects dependences on them.
+// Control tests: secrets are marked as undefined, and memcheck detects branches and addresses that depend on them.
 
 TEST_F(ConstantTime, DetectsABranchOnASeed) {
   ring::Entropy entropy;

@@ -1,4 +1,4 @@
-// Containers in memory are read as written, and damage of every kind is detected.
+// Containers in memory are read as they were written, and damage of every kind is detected.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -229,7 +229,7 @@ TEST(ContainerDamage, EverySingleBitFlipped) {
     const std::size_t at = bit / 8;
     if (at < 8) {
       expect_error<FormatError>(flipped, "not a Heliograph file");
-    } else if (at == 8 && bit % 8 < 2) {  // 3 becomes 2 or 1, which are older versions
+    } else if (at == 8 && bit % 8 < 2) {  // 3 becomes 2 or 1, the numbers of older versions
       expect_error<DamagedFileError>(flipped, "digest");
     } else if (at < 12) {
       expect_error<VersionError>(flipped, "reads versions 1 to 3");
@@ -255,7 +255,7 @@ TEST(ContainerDamage, EverySingleBitFlippedAndSigned) {
         ASSERT_EQ(read.version, flipped[8] == std::byte{1} ? 1u : 2u);
         continue;
       }
-      ASSERT_FALSE(same(read, original)) << bit;  // the flip makes another valid file, with another name, value or element
+      ASSERT_FALSE(same(read, original)) << bit;  // the flip makes another valid file: a name, value or element differs
       ASSERT_EQ(to_bytes(read), flipped) << bit;
       ++accepted;
       const std::size_t within = bit / 8 < first_array ? 0 : (bit / 8 - first_array) % 64;
@@ -276,7 +276,7 @@ TEST(ContainerDamage, Oversized) {
   bytes = one;
   bytes.insert(bytes.end(), one.begin(), one.end());
   expect_error<DamagedFileError>(bytes, "oversized");
-  put_u64(bytes, 24, bytes.size());  // length and digest match, but bytes remain after the arrays
+  put_u64(bytes, 24, bytes.size());  // length and digest match, but some bytes follow the arrays
   expect_error<DamagedFileError>(sign(bytes), "do not fill");
 }
 

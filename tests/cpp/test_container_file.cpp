@@ -152,7 +152,7 @@ TEST_F(ContainerFile, Permissions) {
   save(path("shared.hg"), sample());
   fs::permissions(path("a.hg"), fs::perms::none);
   fs::permissions(folder_, fs::perms(0555));
-  const bool administrator = ::geteuid() == 0;  // permissions do not limit root, so switch to another user
+  const bool administrator = ::geteuid() == 0;  // permissions do not limit root, so the test becomes another user
   if (administrator && ::seteuid(65534) != 0) GTEST_SKIP() << "cannot switch to another user";
   expect_file_error(EACCES, [&] { load(path("a.hg")); });
   expect_file_error(EACCES, [&] { peek(path("a.hg")); });
@@ -190,7 +190,7 @@ TEST_F(ContainerFile, SavingToALinkKeepsTheLink) {
   EXPECT_EQ(load(path("real.hg")).type, "test.other");
 }
 
-// A disk that becomes full: RLIMIT_FSIZE makes write() fail with EFBIG.
+// Simulates a disk that becomes full: RLIMIT_FSIZE makes write() fail with EFBIG.
 TEST_F(ContainerFile, AFailedSaveLeavesTheOldFile) {
   save(path("a.hg"), sample());
   const Bytes old = read("a.hg");
@@ -213,8 +213,8 @@ TEST_F(ContainerFile, AFailedSaveLeavesTheOldFile) {
   EXPECT_TRUE(same(load(path("a.hg")), c));
 }
 
-/// Saves that are killed at any moment. The folder is on tmpfs if available; because no step waits for a disk, kills hit
-/// every step.
+/// Saves are killed at arbitrary moments. The folder is on tmpfs if available. Then no step waits for a disk, so kills occur
+/// at every step.
 class KilledSave : public ContainerFile {
  protected:
   void SetUp() override {
@@ -288,7 +288,7 @@ TEST_F(KilledSave, LeavesACompleteNewFileOrNone) {
   EXPECT_GT(there, 0u);
 }
 
-// The process that links a file must not be a child of the host, and must not run the host's signal handlers.
+// The process that links a file must not be a child of the calling process, and must not run its signal handlers.
 TEST_F(ContainerFile, ReplacingAFileUsesNoChildOfTheHost) {
   static volatile std::sig_atomic_t ended = 0;
   const auto handler = std::signal(SIGCHLD, [](int) { ended = ended + 1; });
@@ -310,7 +310,7 @@ TEST_F(ContainerFile, AFileMayBeReplacedByItsOwnArrays) {
 
 // ---- Memory
 
-/// Returns an entry of /proc/self/status in bytes.
+/// Returns a value of /proc/self/status in bytes.
 std::size_t status(const std::string& name) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);) {
@@ -319,7 +319,7 @@ std::size_t status(const std::string& name) {
   return 0;
 }
 
-/// Checks that `work` increases the process's memory by less than `limit` at any moment. Does not check if the kernel
+/// Checks that `work` increases the process's memory by less than `limit` at any moment. Checks nothing if the kernel
 /// reports no peak memory or a sanitizer keeps freed memory.
 template <class Work>
 void expect_peak_below(std::size_t limit, Work work) {
@@ -372,7 +372,7 @@ TEST_F(LargeFile, LoadingHasBoundedMemory) {
   save(path("a.hg"), large());
   expect_peak_below(kArrays * kEach + kSlack, [&] { load(path("a.hg")); });
   expect_peak_below(kEach + kSlack, [&] {
-    // The arrays stay in the file; `take` reads one, which is released before the next is read.
+    // The arrays stay in the file; `take` reads one array, which is released before the next array is read.
     Container c = load(path("a.hg"), {.most_held = kArrays * kEach});
     for (std::size_t i = 0; i < kArrays; ++i) EXPECT_TRUE(holds(c.take("large" + std::to_string(i), "u8", {kEach}), i));
   });
@@ -394,7 +394,7 @@ TEST_F(LargeFile, ArraysStayInTheFile) {
   EXPECT_TRUE(c.verified && c.type == "test.sample");
   expect_peak_below(kEach + kSlack, [&] { save(path("b.hg"), c); });
   EXPECT_EQ(read("b.hg"), whole);
-  save(path("a.hg"), sample());  // another file replaces the name; the open file stays readable
+  save(path("a.hg"), sample());  // another file takes the name; the open file stays readable
   fs::remove(path("b.hg"));
   EXPECT_EQ(to_bytes(c), whole);
 }
@@ -438,7 +438,7 @@ TEST_F(LargeFile, ADamagedFileYieldsNoArrays) {
   }
 }
 
-// Reads a file that another program wrote from docs/format.md alone. Files of every version stay readable.
+// Reads a file that another program wrote from docs/format.md alone. Files of every version remain readable.
 TEST(ContainerKnownAnswer, Version1) {
   const std::string name = std::string(HELIOGRAPH_TEST_DATA) + "/container-v1.hg";
   const Container kept = load(name);
@@ -448,7 +448,7 @@ TEST(ContainerKnownAnswer, Version1) {
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   EXPECT_EQ(kept.version, 1u);
   const auto bytes = std::as_bytes(std::span(text));
-  Bytes written = to_bytes(sample());  // version 3 writes the same layout
+  Bytes written = to_bytes(sample());  // version 3 has the same layout
   EXPECT_EQ(from_bytes(written).version, 3u);
   written[8] = std::byte{1};
   EXPECT_TRUE(std::equal(written.begin(), written.end() - 32, bytes.begin(), bytes.end() - 32));

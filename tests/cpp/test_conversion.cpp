@@ -1,4 +1,4 @@
-// Conversions between RNS bases are compared with integers: rounding, the largest error, and no overflow of sums.
+// Conversions between RNS bases are compared with integers: the rounding, the largest error, and that sums do not overflow.
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@ class Converter {
  public:
   Converter() : target_(open_target("ref")), queue_(target_.device->make_queue()) {}
 
-  /// Each row of `x` (and `own`) has the residues of one coefficient.
+  /// Each row of `x` (and of `own`) has the residues of one coefficient.
   std::vector<std::vector<u64>> run(const Conversion& c, const std::vector<std::vector<u64>>& x,
                                     const std::vector<std::vector<u64>>& own) {
     const std::size_t n = x.size(), from = c.sources(), to = c.targets();
@@ -66,10 +66,10 @@ i128 product(const std::vector<u64>& moduli) {
   return r;
 }
 
-/// Returns floor(a / b) for b > 0 (C++'s division rounds to 0).
+/// Returns floor(a / b) for b > 0 (C++'s division rounds towards 0).
 i128 floor_div(i128 a, i128 b) { return a / b - (a % b < 0 ? 1 : 0); }
 
-/// Returns values below `bound`: random values, both ends, and values around bound / 2, where rounding changes.
+/// Returns values below `bound`: random values, both ends of the range, and values around bound / 2, where rounding changes.
 std::vector<i128> values_below(i128 bound, u64 seed) {
   std::mt19937_64 random(seed);
   std::vector<i128> v = {0, 1, bound - 1, bound / 2, bound / 2 - 1, bound / 2 + 1, bound / 2 + 2};
@@ -82,7 +82,7 @@ struct Base {
   std::vector<u64> from, to;
 };
 
-/// Returns RNS bases whose moduli have a product well below 2^127.
+/// Returns RNS bases in which the product of the moduli is well below 2^127.
 std::vector<Base> bases() {
   const auto p = [](int bits, std::size_t count) { return math::largest_primes(bits, count, 128); };
   const std::vector<u64> p30 = p(30, 6), p50 = p(50, 5), p58 = p(58, 5), p20 = p(20, 4);
@@ -179,7 +179,7 @@ TEST(Conversion, DivisionWithAMultiplier) {
   for (const i128 v : values) x.push_back(residues(v, from)), own.push_back(residues(v, to));
   const auto out = converter.run(c, x, own);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    // no value lies exactly between two integers
+    // no value lies exactly halfway between two integers
     EXPECT_EQ(out[i], residues(floor_div(2 * values[i] * t + f, 2 * f), to)) << i;
   }
 }
@@ -191,7 +191,7 @@ TEST(Conversion, DivisionWithMultipliersAndTimes) {
     std::vector<u64> from, to, multipliers;
     u64 times;
   };
-  // A target whose modulus divides the multiplier does not need x.
+  // A target whose modulus divides the multiplier does not depend on x.
   const std::vector<Case> cases = {{{p[0], p[1]}, {p[2], p[3], p[4]}, {}, 65537},
                                    {{p[0], p[1]}, {p[2], p20[0]}, {p20[0]}, 1},
                                    {{p[0], p[1]}, {p20[0], p[2], p20[1]}, {p20[0], p20[1]}, 12345},
@@ -231,7 +231,7 @@ TEST(Conversion, DivisionThatKeepsThePlaintext) {
   for (const Base& b : bases()) {
     const i128 f = product(b.from);
     for (const u64 t : {u64{2}, u64{3}, u64{256}, u64{65537}, (u64{1} << 20) + 7}) {
-      const i128 most = static_cast<i128>(t) + 200;  // above all quotients of this test
+      const i128 most = static_cast<i128>(t) + 200;  // above all quotients that occur in this test
       if (f > (~(i128{1} << 127)) / most || most >= static_cast<i128>(b.to[0] / 2)) continue;
       const Conversion c = math::divide_keeping(b.from, b.to, t);
       std::vector<i128> values;
@@ -240,7 +240,8 @@ TEST(Conversion, DivisionThatKeepsThePlaintext) {
       for (const i128 v : values) x.push_back(residues(v, b.from)), own.push_back(residues(v, b.to));
       const auto out = converter.run(c, x, own);
       for (std::size_t i = 0; i < values.size(); ++i) {
-        // x - quotient F is the number subtracted before the exact division. This number must be 0 modulo t and minimal.
+        // x - quotient F is the number subtracted before the exact division. The subtracted number must be 0 modulo t and as
+        // small as possible.
         const i128 quotient = math::centered(out[i][0], b.to[0]), taken = values[i] - quotient * f;
         EXPECT_EQ(out[i], residues(quotient, b.to)) << b.name << " t=" << t << " value " << i;
         EXPECT_EQ(taken % static_cast<i128>(t), 0) << b.name << " t=" << t << " value " << i;
@@ -337,7 +338,7 @@ TEST(Transformed, KeySwitchHasTheBitsOfThatInCoefficients) {
           const View key = rig.input(*ring, PrimeList::range(0, 9), {{}, 2 * s.digits.size()});
           const View add = added > 0 ? rig.input(*ring, s.chain, {{3}, added}) : View{};
           const View want = rig.output(*ring, s.chain, {{3}, 2}), got = rig.output(*ring, s.chain, {{3}, 2});
-          // expected: times * switch(x) + add, computed in coefficient form
+          // expected result: times * switch(x) + add, computed in coefficient form
           rig.queue().enqueue(
               rig.with_scratch(device::KeySwitch{plan, math::Domain::coefficient, x, key, std::nullopt, want}));
           device::LimbConstants c{};

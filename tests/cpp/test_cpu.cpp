@@ -1,4 +1,4 @@
-// Tests of the cpu backend beyond the declared cases: instruction sets, threads, memory, floating-point state.
+// Tests of the cpu backend that go beyond the declared cases: instruction sets, threads, memory, floating-point state.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -97,7 +97,7 @@ TEST(Cpu, PooledMemoryNeverExceedsThePeak) {
     held.erase(held.begin() + static_cast<std::ptrdiff_t>(i));
   };
   for (std::size_t round = 0; round < 4000; ++round) {
-    // 64 KiB to 128 MiB, few of them large, like ciphertexts, keys and scratch.
+    // The sizes are 64 KiB to 128 MiB, few of them large, like the sizes of ciphertexts, keys and scratch memory.
     const std::size_t bytes = (std::size_t{65} << 10) + (random() % (std::size_t{1} << (16 + random() % 12)));
     while (live + bytes > (std::size_t{512} << 20)) drop(random() % held.size());
     held.push_back({device->allocate(bytes, *queue), bytes, static_cast<std::byte>(random())});
@@ -105,7 +105,7 @@ TEST(Cpu, PooledMemoryNeverExceedsThePeak) {
     live += bytes;
     peak = std::max(peak, live + held.size() * (std::size_t{64} << 10));
     if (random() % 3 == 0) drop(random() % held.size());
-    // The limit is a quarter above the peak: rounding up to huge pages takes an eighth, and free parts of used huge
+    // The limit is a quarter above the peak. Rounding up to huge pages takes an eighth, and the free parts of used huge
     // pages serve only small blocks.
     ASSERT_LE(live + device->memory().pooled, peak + peak / 4 + (std::size_t{16} << 20)) << "round " << round;
   }
@@ -177,8 +177,8 @@ TEST(Threads, ExceptionsReachTheCaller) {
   }
 }
 
-/// Results of large sums and differences are written past the caches. Each item must have the same words as if it were
-/// computed alone.
+/// Results of large sums and differences are written directly to memory, not into the caches. Each item must have the same
+/// words as if it were computed alone.
 TEST(Cpu, ResultsWrittenPastTheCachesAreTheSame) {
   constexpr std::size_t n = std::size_t{1} << 14, kBytes = std::size_t{40} << 20;
   for (const std::string& instructions : instruction_sets()) {
@@ -215,7 +215,7 @@ TEST(Cpu, ResultsWrittenPastTheCachesAreTheSame) {
 
 #if defined(__x86_64__)
 
-/// Returns the words of NTTs and conversions that use floating point.
+/// Returns the resulting words of NTTs and conversions that compute in floating point.
 std::vector<u64> transforms_and_conversions(const std::string& instructions, int bits) {
   constexpr std::size_t n = 2048;
   const auto device = make_device(instructions, 1);

@@ -1,5 +1,5 @@
 // Tests of the CUDA backend, first on a simulated driver (no GPU needed), then on a GPU. test_ops.cpp compares the bits of
-// operations with `ref`.
+// all operations with `ref`.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -108,8 +108,8 @@ class FakeGpu : public testing::Test {
     device_ = cuda::make_device(driver_);
   }
 
-  /// For each call of the driver function `what` in turn, opens a new device and lets this call fail. The error must be an
-  /// E, nothing may leak, and the device must work afterwards.
+  /// For each call of the driver function `what`, opens a new device and makes only this call fail. The error must be of
+  /// type E, nothing may leak, and the device must work afterwards.
   template <class E>
   void each_may_fail(const std::string& what, FakeDriver::Status status, bool ever_after = false) {
     std::size_t errors = 0;
@@ -172,7 +172,8 @@ TEST_F(FakeGpu, FreedMemoryIsReused) {
   EXPECT_EQ(after.available + after.pooled, before.available + before.pooled);
 }
 
-// Freed memory is pooled by queue and size. An allocation for another queue or size can still get it.
+// The freed memory of each queue is pooled by size. An allocation for another queue or of another size can still get this
+// memory.
 TEST_F(FakeGpu, PooledMemoryServesEveryRequest) {
   const auto first = device_->make_queue(), second = device_->make_queue();
   for (std::size_t part = 2; part < 12; ++part) EXPECT_NO_THROW(device_->allocate(FakeDriver::kMemory / part, *first));
@@ -182,11 +183,11 @@ TEST_F(FakeGpu, PooledMemoryServesEveryRequest) {
   EXPECT_GT(driver_->count("trim"), 0u);
 }
 
-// A request that cannot be satisfied keeps the pooled memory, so the driver need not map it again.
+// If a request cannot be satisfied, the pooled memory is kept, so the driver need not map it again.
 TEST_F(FakeGpu, AnImpossibleRequestReleasesNothing) {
   const auto queue = device_->make_queue();
   const device::Buffer held = device_->allocate(FakeDriver::kMemory / 2, *queue);
-  device_->allocate(1 << 20, *queue);  // the block returns to the pool at once
+  device_->allocate(1 << 20, *queue);  // the block returns to the pool immediately
   const auto calls = [&] { return std::tuple(driver_->count("free"), driver_->count("trim")); };
   const auto before = calls();
   EXPECT_THROW(device_->allocate(FakeDriver::kMemory / 4 * 3, *queue), OutOfMemoryError);
@@ -196,7 +197,8 @@ TEST_F(FakeGpu, AnImpossibleRequestReleasesNothing) {
   EXPECT_EQ(driver_->count("allocate"), allocations);
 }
 
-// The driver first releases only the missing bytes, and all pooled memory only if that is not enough.
+// The driver first releases only as many bytes as are missing. The driver releases all pooled memory only if these bytes are
+// not enough.
 TEST_F(FakeGpu, OnlyTheMissingMemoryIsReleased) {
   const auto queue = device_->make_queue();
   const device::Buffer held = device_->allocate(FakeDriver::kMemory / 2, *queue);
@@ -375,7 +377,7 @@ TEST_F(FakeGpu, AnyFailedDriverCallIsAnError) {
   }
 }
 
-/// Checks that every use of a device after a fault is an error that names the kernel.
+/// Checks that after a fault every use of a device throws an error that names the kernel.
 void expect_poisoned(Work& w, const std::string& kernel) {
   device::Device& d = w.device;
   Bytes bytes(16);
@@ -444,7 +446,7 @@ TEST_F(FakeGpu, AFaultDisablesTheDeviceForGood) {
   expect_poisoned(w, "add");
 }
 
-// CUDA may report a fault at any later call, usually a download. The error must not name the innocent call as the cause.
+// CUDA may report a fault at any later call, usually at a download. The error must not name this later call as the cause.
 TEST_F(FakeGpu, AFaultSeenByALaterCallNamesTheKernelsBefore) {
   Bytes bytes(16);
   const std::vector<std::pair<const char*, std::function<void(Work&)>>> later = {
@@ -489,7 +491,7 @@ TEST_F(FakeGpu, ARefusedLaunchNamesItsKernelAndTheDeviceWorks) {
 
 // Traffic
 
-/// Returns the driver's counts minus `before`.
+/// Returns the counts of the driver now minus the counts `before`.
 std::map<std::string, std::size_t> since(const FakeDriver& driver, const std::map<std::string, std::size_t>& before) {
   std::map<std::string, std::size_t> counts = driver.counts();
   for (const auto& [what, count] : before) counts[what] -= count;
@@ -538,7 +540,7 @@ TEST_F(FakeGpu, TrafficEqualsTheDriversCounts) {
     EXPECT_EQ(t.waits, driver_->count("synchronize") + driver_->count("synchronize_event"));
     EXPECT_GT(t.downloads, seen.size());
   }
-  open();  // uploads and downloads of known lengths
+  open();  // uploads and downloads whose lengths are known
   const auto queue = device_->make_queue();
   const device::Buffer buffer = device_->allocate(1000, *queue);
   const device::Traffic before = device_->traffic();
@@ -637,12 +639,12 @@ class Gpu : public testing::Test {
 TEST_F(Gpu, EveryCaseReplaysFromAGraph) {
   for (const OpCase& c : op_cases()) {
     SCOPED_TRACE(c.kernel + "/" + c.name);
-    run_case(gpu(), c);  // the first call loads the kernel, which a capture does not allow
+    run_case(gpu(), c);  // the first call loads the kernel, which is not allowed in a capture
     Rig rig(gpu());      // new operands, because a case may change its operands
     const std::function<void()> call = c.declare(rig);
     rig.queue().wait();
     const auto graph = rig.queue().capture(call);
-    graph->replay();  // replays only once, so accumulated results show whether the capture also ran the call
+    graph->replay();  // replays only once: accumulated results show whether the capture also ran the call
     ASSERT_EQ(fault_in(c, rig.results()), "");
   }
 }
@@ -744,7 +746,7 @@ TEST_F(Gpu, MemoryWaitsForTheQueuesThatUseIt) {
   }
 }
 
-/// Runs a kernel that reads address 0. Exits the process with 0 if the errors are as expected.
+/// Runs a kernel that reads address 0. Ends the process with exit status 0 if the errors are as expected.
 [[noreturn]] void fault_on_a_gpu() {
   setenv("HELIOGRAPH_GPU_SYNC", "0", 1);
   const auto d = device::open_device("cuda");

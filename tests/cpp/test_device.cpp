@@ -100,7 +100,7 @@ class Arguments : public testing::Test {
   std::vector<device::Buffer> held_;
 };
 
-/// Operands that do not match the ring are errors for any kernel.
+/// Operands that do not match the ring are errors for every kernel.
 TEST_F(Arguments, OperandsMustMatchTheRing) {
   const View good = view(3, 2, 2);
   const View degree = view(3, 2, 2, Word::w32, 16), word = view(3, 2, 2, Word::w64), limbs = view(3, 2, 3);
@@ -113,7 +113,7 @@ TEST_F(Arguments, OperandsMustMatchTheRing) {
   EXPECT_THROW(all(good, {0, 4}), ShapeError);
 }
 
-/// Slices of coefficients must have a multiple of 64 coefficients, the same number for all operands.
+/// Slices must have a multiple of 64 coefficients, the same number for all operands.
 TEST_F(Arguments, Slices) {
   const auto math_ring = ring_of(kField32, 256, 2);
   const auto ring = k().prepare(math_ring);
@@ -303,7 +303,7 @@ TEST_F(Arguments, WeightedSums) {
   }
   EXPECT_THROW(of(b, broadcast(out)), ShapeError);
   EXPECT_THROW(of(view(3, 2, 2, Word::w64), out), MismatchError);
-  // A result may have exactly a term's memory, but must not overlap it otherwise.
+  // A result may be in exactly the memory of a term, but must not overlap it otherwise.
   EXPECT_NO_THROW(of(out, out));
   EXPECT_NO_THROW(sum({out, out}, out, {fine, fine}));
   EXPECT_NO_THROW(of(wide.with_components(0, 2), wide.with_components(2, 2)));
@@ -533,7 +533,7 @@ TEST_F(Arguments, Multiplications) {
   EXPECT_THROW(q_.enqueue(device::ScaledTensor{held(plan), a, a, broadcast(out), w}), ShapeError);
 }
 
-/// A backend with only one kernel.
+/// A backend that has only one kernel.
 struct OnlyMul {
   std::size_t done = 0;
   void run(device::Queue&, const device::Mul&) { ++done; }
@@ -546,7 +546,7 @@ TEST_F(Arguments, UnsupportedKernelsAreExpandedOrAnError) {
   backend::InlineQueue<OnlyMul, Nothing> queue(ring, lwe);
   const View one = view(3, 1, 2), out = view(3, 1, 2), more = view(3, 2, 2), three = view(3, 3, 2);
   queue.enqueue(device::Mul{ring_, two_, one, one, out});
-  // a tensor product of one component each expands to one product
+  // a tensor product of operands with one component each is expanded to one product
   queue.enqueue(device::Tensor{ring_, two_, one, one, out});
   EXPECT_EQ(ring.done, 2u);
   // this expansion also needs mul_accumulate, which the backend lacks
@@ -606,7 +606,7 @@ TEST(Devices, UnknownNamesAreRefused) {
     EXPECT_THROW(device::open_device(name), ParameterError) << name;
 }
 
-/// Runs `body` in a child process and returns the child's exit status, which is the value of `body`.
+/// Runs `body` in a child process and returns the exit status of the child, which is the value that `body` returns.
 int in_child(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) {

@@ -1,4 +1,4 @@
-// If a device's memory runs out, evaluation keys are evicted and reloaded at their next use, with the same bits.
+// If a device's memory runs out, evaluation keys are evicted and reloaded when they are next used, with the same bits.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -25,7 +25,7 @@ using bfv::Values;
 constexpr std::uint64_t kPlain = 12289;
 constexpr std::size_t kN = 2048;
 
-/// A cpu device with a memory limit that counts its copies.
+/// A cpu device with a memory limit; the device counts its copies.
 class SmallDevice final : public device::Device, private device::TransferCounter {
  public:
   std::string name() const override { return "small"; }
@@ -92,13 +92,13 @@ bfv::Spec spec_of(int word_size, std::size_t special) {
   return bfv::make_spec(kN, 150, special, {kPlain}, word_size, 0, true);
 }
 
-/// A secret key on its own device, with keys for three rotations, the column rotation and relinearization.
+/// A secret key on its own device, with keys for three rotations, for the column rotation and for relinearization.
 struct Party {
   explicit Party(std::shared_ptr<device::Device> on, int word_size = 64, std::size_t special = 1)
       : device(std::move(on)), parameters(std::make_shared<bfv::Context>(spec_of(word_size, special), device)) {}
 
   device::Residents& residents() const { return device->residents(); }
-  /// Evicts keys as if memory ran out; returns the released bytes.
+  /// Evicts keys as if the memory had run out; returns the number of released bytes.
   std::size_t evict(std::size_t bytes = std::numeric_limits<std::size_t>::max()) const {
     const std::uint64_t before = residents().evicted_bytes();
     residents().make_room(bytes, before);
@@ -114,12 +114,12 @@ struct Party {
   std::vector<Bytes> results() const {
     return {relinearized().to_bytes(), turned({1, 2, 7}).to_bytes(), rotate_columns(x, keys).to_bytes()};
   }
-  /// Returns the keys as loaded from a file, not on the device yet.
+  /// Returns the keys as if loaded from a file, not on the device yet.
   EvaluationKeys from_file() const {
     rlwe::Context& c = parameters.context()->rlwe();
     return again([&](const rlwe::SwitchKey& key) { return rlwe::SwitchKey(c, key.layout(), key.seed(), key.bodies()); });
   }
-  /// Returns the keys as loaded from a file larger than this memory limit.
+  /// Returns the keys as if loaded from a file that is larger than this memory limit.
   EvaluationKeys in_file(std::size_t bytes) const {
     const auto room = std::make_shared<rlwe::KeyRoom>(bytes);
     rlwe::Context& c = parameters.context()->rlwe();
@@ -222,13 +222,13 @@ TEST(Eviction, KeysInAFileStayWithinTheirLimit) {
       for (const std::int64_t step : {1, 2, 7}) {
         rotate_rows(p.x, {step}, stored);
         EXPECT_LE(p.residents().evictable_bytes(), keys * p.each);
-        EXPECT_GE(p.residents().evictable_bytes(), p.each);  // keys stay up to the limit
+        EXPECT_GE(p.residents().evictable_bytes(), p.each);  // keys stay on the device up to the limit
       }
       EXPECT_TRUE(rotate_columns(p.x, stored).to_bytes() == expected[2]);
       EXPECT_TRUE(stored.to_bytes() == file);
     }
   }
-  EXPECT_EQ(p.residents().evictable_bytes(), 0u);  // the keys' memory is released with the evaluation keys
+  EXPECT_EQ(p.residents().evictable_bytes(), 0u);  // the keys' memory is released together with the evaluation keys
 }
 
 TEST(Eviction, MoreKeysAtOnceThanTheLimitHoldsAreRefused) {
@@ -305,7 +305,7 @@ TEST(Eviction, BodiesAreDownloadedOnceAndMasksNever) {
   EXPECT_EQ(t.download_bytes, Party::kKeys * p.each / 2);
   EXPECT_EQ(p.small().live(), live - Party::kKeys * p.each);
   t = p.during([&] { p.keys.to_bytes(); });
-  EXPECT_EQ(t.uploads + t.downloads, 0u);  // the host has the bodies already
+  EXPECT_EQ(t.uploads + t.downloads, 0u);  // the host already has the bodies
   for (int round = 0; round < 2; ++round) {
     t = p.during([&] { p.relinearized(), p.relinearized(); });
     EXPECT_EQ(t.upload_bytes, p.each / 2);
@@ -330,7 +330,7 @@ TEST(Eviction, TheLeastRecentlyUsedKeyIsEvictedFirst) {
 
 TEST(Eviction, ASecondRequestEvictsNothingMore) {
   const SmallParty p;
-  const std::uint64_t seen = p.residents().evicted_bytes();  // the state that two threads saw when their allocations failed
+  const std::uint64_t seen = p.residents().evicted_bytes();  // the state that two threads read when their allocations failed
   EXPECT_TRUE(p.residents().make_room(p.each, seen));
   EXPECT_TRUE(p.residents().make_room(p.each, seen));
   EXPECT_EQ(p.residents().evicted_bytes(), seen + p.each);
@@ -401,7 +401,7 @@ TEST(Eviction, WithNoKeyToEvictAllocationFails) {
   backend::cpu::fail_allocation(*device, 1);
   EXPECT_THROW(p.relinearized(), OutOfMemoryError);  // the allocation of the key's memory fails
   backend::cpu::fail_allocation(*device, 2);
-  EXPECT_THROW(p.relinearized(), OutOfMemoryError);  // the reloaded key is in use and cannot be evicted
+  EXPECT_THROW(p.relinearized(), OutOfMemoryError);  // the reloaded key is in use, so it cannot be evicted
   EXPECT_TRUE(p.relinearized().to_bytes() == expected);
 }
 
@@ -429,7 +429,7 @@ TEST(Eviction, WorksWithMoreKeysThanMemory) {
   }
 }
 
-/// A simulated GPU that stores copies and runs no kernels: only the keys' bodies can be compared.
+/// A simulated GPU that stores copies and runs no kernels, so only the keys' bodies can be compared.
 TEST(Eviction, WorksWithMoreKeysThanAGpuHolds) {
   std::string reason;
   backend::cuda::count(&reason);
@@ -439,7 +439,7 @@ TEST(Eviction, WorksWithMoreKeysThanAGpuHolds) {
     const std::shared_ptr<device::Device> device = backend::cuda::make_device(driver);
     const auto context = std::make_shared<bfv::Context>(spec_of(64, 1), device);
     const std::size_t each = Parameters(context).switch_key_bytes();
-    // Seven eighths of the memory are allocated; at most 3 of the 4 keys fit in the rest.
+    // Seven eighths of the memory are already allocated; at most 3 of the 4 keys fit in the rest.
     const device::Buffer ballast = context->engine().allocate(test::FakeDriver::kMemory / 8 * 7);
     const std::size_t count = test::FakeDriver::kMemory / 8 / each * 4 / 3;
     std::vector<rlwe::SwitchKey> keys;
@@ -490,7 +490,7 @@ TEST(Eviction, ThreadsShareEvictedKeys) {
   const std::vector<Bytes> expected = p.results();
   const std::vector<Bytes> single = {p.turned({1}).to_bytes(), p.turned({2}).to_bytes(), p.turned({7}).to_bytes()};
   p.evict();
-  // Each thread's key and workspace fit in the memory; all keys together do not.
+  // The key and the workspace of each thread fit in the memory; all keys together do not.
   const std::size_t bare = p.small().live();
   p.relinearized();
   p.evict();

@@ -26,7 +26,7 @@ Rig& rig() {
   return r;
 }
 
-/// Integers below p plus noise between -noise and noise.
+/// Returns integers below p plus noise between -noise and noise.
 struct Sample {
   Values values;
   std::vector<std::size_t> whole;
@@ -58,8 +58,8 @@ double distance(const Table& table) {
   return largest;
 }
 
-/// Evaluates the table on integers with `noise`. Checks that the error is below the term that is quadratic in the noise, or,
-/// without noise, below the result's own bound.
+/// Evaluates the table on integers with `noise`. With noise, checks that the error is below the term that is quadratic in
+/// the noise. Without noise, checks that it is below the result's own bound.
 Ciphertext check(const Table& table, double noise = 0, const Shape& shape = {}) {
   const Sample s = sample(table.size(), shape, noise);
   const Ciphertext x = rig().secret.encrypt(s.values, rig().parameters.bootstrapping_level());
@@ -89,7 +89,7 @@ TEST(Lookup, Tables) {
   const std::size_t top = rig().parameters.top_level();
   EXPECT_EQ(check(counted(4), 0, {2}).level(), top - 2);
   EXPECT_EQ(check({3, 1, 0, 2}, 0.05).level(), top - 2);
-  EXPECT_EQ(check({0, 0, 0, 0, 1, 1, 1, 1}, 0.05).level(), top - 3);  // the table value 1 begins at p / 2
+  EXPECT_EQ(check({0, 0, 0, 0, 1, 1, 1, 1}, 0.05).level(), top - 3);  // the values 1 of the table begin at p / 2
   check({5, 2, 7, 1, 0, 6, 4, 3}, 0, {3});
   check({0.5, -2.25, 1, 3, 0, -1, 8, 0.125}, 0.01);
   check(counted(11), 0.001);

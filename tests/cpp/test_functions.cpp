@@ -32,7 +32,8 @@ struct Case {
 
 double gelu_of(double v) { return v * (1 + std::erf(v / std::sqrt(2.0))) / 2; }
 
-/// Methods with Newton steps promise up to 9 bits more than their largest error, one polynomial up to 2 bits.
+/// Methods with Newton steps promise an error up to 2^9 times their largest error, methods with one polynomial up to 2^2
+/// times.
 const Case kCases[] = {
     {"exp", [](const Operand& x, const Evaluator& by, const FunctionOptions& o) { return ckks::exp(x, by, o); },
      [](double v) { return std::exp(v); }, -4, 4},
@@ -57,7 +58,7 @@ class Functions : public testing::Test {
   std::vector<std::int64_t> turns_ = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
   ckks::EvaluationKeys keys_ = secret_.evaluation_keys(true, turns_, false);
 
-  /// Returns values of an interval with both ends.
+  /// Returns values of an interval, both ends included.
   static std::vector<double> spread(double low, double high) {
     std::vector<double> v(kSlots);
     for (std::size_t i = 0; i < kSlots; ++i)
@@ -66,7 +67,7 @@ class Functions : public testing::Test {
     return v;
   }
 
-  /// Encrypts ciphertexts of kSlots values, in one axis unless `shape` is given.
+  /// Encrypts ciphertexts of kSlots values each, in one axis unless `shape` is given.
   Ciphertext encrypt(const std::vector<double>& values, Interval bound, const Shape& shape = {}) const {
     return secret_.encrypt({.data = {values.begin(), values.end()}, .shape = shape, .width = kSlots, .complex = false}, 0,
                            bound);
@@ -78,7 +79,7 @@ class Functions : public testing::Test {
     return values;
   }
 
-  /// Checks that the largest error is below the promised one. Returns the promised one.
+  /// Checks that the largest error is below the promised error. Returns the promised error.
   double check(const Ciphertext& y, const std::vector<double>& wanted) const {
     const std::vector<double> got = decrypt(y);
     const double promised = ckks::error_bounds(y).trusted;
@@ -214,7 +215,8 @@ TEST_F(Functions, SumExponentialsAlongAxes) {
   EXPECT_THROW(ckks::softmax(encrypt(spread(-25, 25), 25), std::nullopt, keys_), NoiseError);
 }
 
-/// Returns values at the gap, inside it, at 0 and at the ends, then values of the whole interval.
+/// Returns values of the whole interval. The first values are replaced by values at the gap, inside the gap, at 0 and at the
+/// ends.
 std::vector<double> near_gap(const std::vector<double>& spread, double gap) {
   std::vector<double> v = spread;
   const double special[] = {gap, -gap, std::nextafter(gap, 1), -std::nextafter(gap, 1), gap / 2, -gap / 2, 0, 0x1p-40,
@@ -247,7 +249,7 @@ TEST_F(Functions, SignsAreExactFromTheGapOn) {
 }
 
 TEST_F(Functions, ComparisonsTellEqualValues) {
-  const double gap = 0x1p-5;  // equality is certain from 3/2 gap on, and different values are 2^-4 apart
+  const double gap = 0x1p-5;  // comparisons are certain from a difference of 3/2 gap on, and different values are 2^-4 apart
   std::vector<double> v(kSlots), w(kSlots);
   for (std::size_t i = 0; i < kSlots; ++i)
     v[i] = static_cast<double>(i % 33) / 16 - 1, w[i] = static_cast<double>(i % 11) / 8 - 0.5;
@@ -308,7 +310,7 @@ TEST_F(Functions, TablesOfSignsAreOddWaves) {
     EXPECT_EQ(size_of(low, 127, sign, 0x1p-5, 0x1p-9), low == -128 ? 258U : 256U);
     EXPECT_EQ(size_of(low, 127, sign, 0x1p-9, 0x1p-9), 256U);  // 258 numbers double the error of 0
   }
-  // Other functions, other intervals and waves of more levels keep the table of their integers.
+  // Other functions and intervals, and waves that need more levels, keep the table of their own integers.
   EXPECT_EQ(size_of(-128, 127, magnitude, 0x1p-5, 0x1p-30), 256U);
   EXPECT_EQ(size_of(-128, 127, positive, 0x1p-5, 0x1p-30), 256U);
   EXPECT_EQ(size_of(-7, 7, sign, 0x1p-5, 0x1p-30), 16U);
@@ -387,7 +389,7 @@ TEST(Compositions, AreAsTheirRows) {
   }
 }
 
-/// Bootstraps operands that lack levels.
+/// Bootstraps operands that have too few levels.
 class Bootstrapping : public Evaluator {
  public:
   using Evaluator::Evaluator;
@@ -410,7 +412,7 @@ TEST(BootstrappedFunctions, HoldTheirErrors) {
   ckks::Values v{.data = {}, .shape = {}, .width = 1024, .complex = false};
   for (std::size_t i = 0; i < 1024; ++i) v.data.emplace_back(static_cast<double>(i % 9) - 4);
   const Ciphertext x = secret.encrypt(v, parameters.bootstrapping_level(), 4);
-  // At this level the automatic method takes a table.
+  // At this level the automatic choice of the method is a table.
   const Operand y = ckks::sign(x, keys, {.integers = true});
   EXPECT_GT(y.level(), x.level());
   const double promised = ckks::error_bounds(y).trusted;
@@ -425,7 +427,7 @@ TEST(BootstrappedFunctions, HoldTheirErrors) {
   for (std::size_t i = 0; i < 1024; ++i)
     EXPECT_LE(std::abs(powers.data[i].real() - std::exp(v.data[i].real())), ckks::error_bounds(exponential).trusted);
 
-  // A small gap takes a planned bootstrap, whose error is known by trials.
+  // For a small gap a planned bootstrap is used, whose error is known from trials.
   for (std::size_t i = 0; i < 1024; ++i) v.data[i] = (i % 2 == 0 ? 1 : -1) * std::exp2(-static_cast<double>(i % 13));
   const Bootstrapping planned(keys);
   const Operand signs = ckks::sign(secret.encrypt(v, 0, 1), planned, {.gap = 0x1p-12, .error = 0x1p-12});
@@ -435,7 +437,7 @@ TEST(BootstrappedFunctions, HoldTheirErrors) {
   for (std::size_t i = 0; i < 1024; ++i) EXPECT_LE(std::abs(found.data[i].real() - (i % 2 == 0 ? 1 : -1)), 0x1p-12);
 }
 
-/// Counts the operands that lack levels.
+/// Counts the operands that have too few levels.
 class Counting : public Evaluator {
  public:
   using Evaluator::Evaluator;

@@ -1,5 +1,5 @@
-// TFHE on a GPU: combine and key switch have the cpu backend's bits; bootstraps give correct values and no more noise than
-// on the CPU, with every kernel that a batch size or key shape selects.
+// TFHE on a GPU: combine and key switch have the bits of the cpu backend. Bootstraps give correct values and no more noise
+// than on the CPU. All kernels that a batch size or key shape selects are tested.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ class GpuTfhe : public testing::Test {
   }
 };
 
-/// Returns the words of all ciphertexts after a key switch on a device.
+/// Returns the words of all ciphertexts after a key switch on this device.
 std::vector<u32> switched(const std::string& name, const device::KeySwitchShape& shape, std::size_t items,
                           std::size_t rows) {
   const auto device = device::open_device(name);

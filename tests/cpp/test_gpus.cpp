@@ -27,7 +27,7 @@ TEST(Gpus, AreOpenedByTheirNumber) {
   for (const std::string& name : found) EXPECT_NO_THROW(device::open_device(name)) << name;
 }
 
-/// A tensor with two polynomials per item, in 64-bit words.
+/// A tensor of 64-bit words with two polynomials per item.
 struct Operand {
   Operand(device::Device& d, device::Queue& queue, std::size_t items = 2, std::size_t n = 64)
       : view(View::dense(nullptr, Word::w64, {items}, 2, 1, n)), buffer(d.allocate(view.words() * 8, queue)) {
@@ -110,7 +110,8 @@ TEST_F(FakeGpus, AFaultOfOneGpuDoesNotAffectTheOther) {
   EXPECT_NO_THROW(b.queue->wait());
 }
 
-// Uses the first and the last GPU, or one GPU opened twice. Without `uses` or `after`, the copy would read later contents.
+// Uses the first and the last GPU, or one GPU opened twice. Without `uses` or `after`, the copy would read later contents of
+// the memory.
 TEST(Gpus, ReadEachOthersMemory) {
   std::string reason;
   if (cuda::count(&reason) == 0) GTEST_SKIP() << reason;

@@ -1,4 +1,4 @@
-// Guards of the arguments of Chebyshev series, through the public C++ API.
+// Tests the guards that check the arguments of Chebyshev series, through the public C++ API.
 #include <gtest/gtest.h>
 
 #include "heliograph/ckks.h"
@@ -15,7 +15,7 @@ class Guards : public testing::Test {
   ckks::SecretKey secret_ = ckks::SecretKey::generate(parameters_);
   ckks::EvaluationKeys keys_ = secret_.evaluation_keys(true, {1}, false);
 
-  /// Evaluates a series on values in [-1, 1] and the value `one`, for which a caller declares this interval.
+  /// Evaluates a series on values in [-1, 1] and on the value `one`. The caller declares this interval for all values.
   Ciphertext series(double one, const std::string& guard) const {
     ckks::Values v{.shape = {3}, .width = kSlots, .complex = false};
     for (std::size_t i = 0; i < 3 * kSlots; ++i) v.data.emplace_back(static_cast<double>(i % 201) / 100 - 1);
@@ -32,7 +32,7 @@ TEST_F(Guards, NoticeOneArgumentOutside) {
   EXPECT_EQ(ckks::guards_of(good)[0].operations, std::vector<std::string>{"f"});
   secret_.decrypt(good);
   EXPECT_THROW(secret_.decrypt(bad), OutOfIntervalError);
-  secret_.decrypt(ckks::drop_guards(bad), ckks::Checked::none);  // the result exceeds its bounds too
+  secret_.decrypt(ckks::drop_guards(bad), ckks::Checked::none);  // the result exceeds its bounds, too
   EXPECT_TRUE(ckks::guards_of(series(1.2, "")).empty());
 }
 

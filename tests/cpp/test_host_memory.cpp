@@ -1,4 +1,4 @@
-// Memory limits of the process, from trees of control groups as on machines and in containers.
+// Memory limits of the process, read from trees of control groups as on machines and in containers.
 #include "base/host_memory.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST_F(HostMemory, InASystemdUnitIsTheSmallestLimitOnItsPath) {  // cgroup v2, M
   EXPECT_EQ(group_memory(root_).limit, 2000000u);
 }
 
-TEST_F(HostMemory, WithVersion1IsTheGroupsLimit) {  // the path is the host's; in the container its folder is missing
+TEST_F(HostMemory, WithVersion1IsTheGroupsLimit) {  // the path is that of the host; in the container its folder is missing
   write("/proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/docker/0123\n1:name=systemd:/docker/0123\n0::/\n");
   write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "5000000\n");
   write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1500000\n");

@@ -218,7 +218,7 @@ TEST(Json, MisuseIsAnInternalError) {
   EXPECT_THROW(deep.dump(), InternalError);
 }
 
-// If a text parses, its canonical form parses to the same value.
+// If a text parses, then its canonical form parses to the same value.
 TEST(Json, MutantsAreRefusedOrStable) {
   const std::string original =
       "{\"arrays\":[{\"bytes\":24,\"dtype\":\"u64\",\"shape\":[3]}],\"x\":[-1,2.5e-3,\"\\u00e9\xc3\xa9\\n\",null,true,false,"

@@ -1,5 +1,5 @@
-// Linear sums equal the same sums of integer polynomials, with schoolbook products, and digits and divisions by the Chinese
-// remainder theorem. Also tests the checks of arguments.
+// Linear sums equal the same sums of integer polynomials. There, products are schoolbook products, and digits and divisions
+// use the Chinese remainder theorem. Also tests the checks of arguments.
 #include <gtest/gtest.h>
 #include <cstring>
 
@@ -78,7 +78,7 @@ struct Model {
     }
     return r;
   }
-  /// Returns `a` divided by the product of the primes from `kept` on and rounded, in the limbs before `kept`.
+  /// Returns `a` divided by the product of the primes from index `kept` on, rounded, in the limbs before index `kept`.
   Polynomial divided(const Polynomial& a, std::size_t kept) const {
     Polynomial r(kept, Limb(kN));
     for (std::size_t k = 0; k < kN; ++k) {
@@ -130,7 +130,7 @@ std::vector<Polynomial> modelled(const Model& m, const Case& c, const std::vecto
                                  const std::vector<std::vector<Polynomial>>& keys,
                                  const std::vector<Polynomial>& plaintexts) {
   std::size_t next = 0;
-  // Adds to `to` the digits of `a`, under the automorphism `galois`, times the next key.
+  // Adds to `to` the product of the digits of `a`, under the automorphism `galois`, and the next key.
   const auto switch_turned = [&](const Polynomial& a, u64 galois, std::vector<Polynomial>& to) {
     const std::vector<Polynomial>& key = keys[next++];
     for (std::size_t j = 0, first = 0; j < kShape.digits.size(); first += kShape.digits[j++]) {

@@ -1,7 +1,7 @@
-// Tests of random draws and keys, and of the noise of each step against its prediction. A variance measured on S samples has
-// a relative deviation of sqrt(2 / S): 5% are 4 deviations at S = 12,800, and each test takes at least that many
-// ciphertexts. The samples share a key; if a prediction depends on the key, it is made for this key. The contribution of the
-// key's few fixed errors is averaged over several keys.
+// Tests random draws and keys, and compares the noise of each step with its prediction. A variance measured on S samples has
+// a relative deviation of sqrt(2 / S). For S = 12,800, 5% are 4 deviations; each test takes at least that many ciphertexts.
+// The samples share a key; a prediction that depends on the key is made for this key. A key has few errors, which are fixed,
+// so their contribution is averaged over several keys.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -55,7 +55,7 @@ TEST(Sampling, ErrorsHaveTheirVarianceAndBounds) {
       EXPECT_LE(largest, std::exp2(noise.value));
     }
   }
-  // TUniform(2): -4 and 4 have half the frequency of the seven values between.
+  // TUniform(2): the values -4 and 4 have half the frequency of each of the seven values between.
   std::array<double, 9> counts{};
   fill_errors(key_of(2), {.purpose = kError}, {true, 2}, errors);
   for (u64 e : errors) counts.at(static_cast<std::size_t>(e + 4)) += 1;
@@ -133,7 +133,7 @@ struct Sums {
   double ratio() const { return squares / predicted; }
 };
 
-/// Runs `count` samples through one rig and adds the errors of each step to `sums`: of `outputs` coefficients of each
+/// Runs `count` samples through one rig and adds the errors of each step to `sums`. `outputs`: number of results of each
 /// bootstrap.
 void measure(const Rig& rig, std::size_t count, const std::array<Sums*, 3>& sums, unsigned outputs = 1) {
   const Parameters& p = rig.p;
@@ -175,7 +175,7 @@ void measure(const Rig& rig, std::size_t count, const std::array<Sums*, 3>& sums
     for (std::size_t k = 0; k < p.narrow(); ++k) exponent -= rig.secret.narrow[k] * exponents[k];
     exponent &= static_cast<u32>(2 * p.bootstrap.degree - 1);
     sums[1]->add(std::remainder(exponent * step - phase, 1));
-    // Result o is the table's entry at that exponent plus o N / outputs, negated for places of N or more.
+    // Result o is the table's entry at place exponent + o N / outputs, negated if the place is N or more.
     const std::size_t n = p.bootstrap.degree;
     const std::span<const u64> results(out.data() + (i * (1 + outputs) + 1) * words, outputs * words);
     const SecretVector<u64> got = phases(p, rig.masks, results);
@@ -188,7 +188,7 @@ void measure(const Rig& rig, std::size_t count, const std::array<Sums*, 3>& sums
   const double all = static_cast<double>(count);
   sums[0]->predicted += all * model.key_switch;
   sums[1]->predicted += all * model.modulus_switch;
-  // The trivial accumulator of the first step has no mask, so it adds neither products nor truncation errors.
+  // The accumulator of the first step is trivial and has no mask, so it adds neither products nor truncation errors.
   Parameters silent = p;
   silent.glwe_noise = {true, 0};
   const double cut_off = NoiseModel(silent, rig.secret).bootstrap, products = model.bootstrap - cut_off;
@@ -237,13 +237,13 @@ INSTANTIATE_TEST_SUITE_P(
                     NoiseCase{"gadgetRounding", shape(64, 1, 512, {6, 2}, 4, {3, 4}, {false, -24}, {true, 10})}),
     [](const auto& info) { return std::string(info.param.name); });
 
-/// Numbers of the named sets with long gadgets: errors of floating-point transforms are the largest part of their noise.
+/// Named sets with long gadgets: the errors of floating-point transforms are the largest part of their noise.
 TEST_P(NoiseOfSets, OfABootstrapIsAsPredicted) {
   Sums key_switch, modulus_switch, bootstrap;
   const Rig rig(GetParam().parameters, 100);
   measure(rig, 150, {&key_switch, &modulus_switch, &bootstrap}, 8);
   std::printf("[ %s ] measured over predicted: bootstrap %.3f\n", GetParam().name, bootstrap.ratio());
-  // 1,200 results: 4 deviations are 16%. The instruction sets' transforms differ by a tenth.
+  // With 1,200 results, 4 deviations are 16%. The errors of the instruction sets' transforms differ by a tenth.
   EXPECT_NEAR(bootstrap.ratio(), 0.97, 0.2);
 }
 
@@ -257,7 +257,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Noise, TailsAreGaussianEvenBelowTheSmallestDouble) {
   EXPECT_NEAR(log2_tail(1, 1), std::log2(0.31731050786291415), 1e-9);
-  // log2_tail changes to an asymptotic series between these arguments
+  // between these arguments log2_tail changes to an asymptotic series
   EXPECT_NEAR(log2_tail(1, 28.2), log2_tail(1, 28.4), 9);
   EXPECT_NEAR(log2_tail(1, 28.2842), log2_tail(1, 28.2844), 0.01);
   EXPECT_LT(log2_tail(1, 100), -7000);

@@ -87,7 +87,7 @@ TEST(Primes, AgreeWithTrialDivision) {
 
 TEST(Primes, KnownLargeValues) {
   for (const u64 p : {(u64{1} << 61) - 1, u64{0xffffffff00000001}, ~u64{0} - 58}) EXPECT_TRUE(math::is_prime(p)) << p;
-  // Composite numbers: strong pseudoprimes to many small bases, and the square of a prime.
+  // Composite numbers: strong pseudoprimes to many small bases, and a square of a prime.
   for (const u64 c : {u64{3215031751}, u64{3825123056546413051}, u64{4294967291} * 4294967291})
     EXPECT_FALSE(math::is_prime(c)) << c;
 }
@@ -134,7 +134,7 @@ TEST(Primes, AChainHasTheRequestedLength) {
 TEST(Primes, TheRootIsTheSmallest) {
   for (const u64 order : {u64{2}, u64{8}, u64{64}}) {
     for (const u64 q : math::largest_primes(14, 3, 64)) {
-      u64 smallest = 1;  // brute force: the exponent order / 2 gives -1 exactly for elements of this order
+      u64 smallest = 1;  // brute force: only for elements of this order is the power order / 2 equal to -1
       while (math::pow_mod(smallest, order / 2, q) != q - 1) ++smallest;
       EXPECT_EQ(math::smallest_primitive_root(order, q), smallest);
     }
@@ -184,7 +184,7 @@ u64 value_at(const std::vector<u64>& a, u64 x, u64 q) {
   return sum;
 }
 
-/// Runs kernels of `ref` on polynomials of one limb.
+/// Runs kernels of `ref` on polynomials that have one limb.
 class Ref {
  public:
   Ref(const Field& field, std::size_t n)

@@ -33,8 +33,8 @@ void say(const tcp::Socket& s, const std::string& bytes) {
   s.send(parts, milliseconds(1000));
 }
 
-// Half of all ports are ephemeral, so among this many attempts some sockets get the requested port as their own (TCP
-// self-connect).
+// Half of all ports are ephemeral. So, of the test's many attempts, some sockets get the requested port as their own port
+// (TCP self-connect).
 TEST(Meeting, NoRankConnectsToItself) {
   const int number = std::stoi(test::Port().number());
   for (const std::string& port : {std::to_string(number & ~1), std::to_string(number | 1)}) {
@@ -116,7 +116,7 @@ TEST(Meeting, EndsInTimeDespiteOtherPrograms) {
   } catch (const DeviceError& e) {
     said = e.what();
   }
-  over = true;  // other programs connect until the ranks' time limit is over; they must not extend it
+  over = true;  // other programs keep connecting until the ranks' time limit is over; this must not extend the limit
   flood.join();
   EXPECT_NE(said.find("rank 1 did not connect"), said.npos) << said;
 }

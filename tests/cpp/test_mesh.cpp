@@ -1,5 +1,5 @@
-// Every declared case on a mesh has the bits of `ref`, in every layout, for any kinds and number of members, weights and
-// links.
+// Every declared case on a mesh has the bits of `ref`, in every layout, for any kind and number of members, any weights and
+// any links.
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <atomic>
@@ -42,7 +42,7 @@ class MeshOperation : public testing::TestWithParam<std::string> {
 
 class FullMeshOperation : public MeshOperation {};
 
-// Meshes of one kind are consecutive: they divide the cases among themselves.
+// Meshes of one kind are consecutive: together they run all cases, each mesh a part.
 const std::vector<std::string> kMeshes = {
     // the mesh chooses the layout by its cost model
     "1*cpu", "2*cpu", "3*cpu",
@@ -53,7 +53,7 @@ const std::vector<std::string> kMeshes = {
     "2*cpu/limb/staged", "cpu,ref,cpu:scalar/limb", "4*cpu/limb/hosts=0:1:1:2/uncalibrated",
     // distributed by coefficients
     "2*cpu/coefficient", "7*cpu/coefficient", "2*cpu/coefficient/staged", "5*cpu/coefficient/hosts=0:1:1:0:1/uncalibrated",
-    // meshes of GPUs, each with all cases
+    // meshes of GPUs, each of which runs all cases
     "cuda:0,cuda:1", "cuda:0,cuda:1/limb/broadcast", "cuda:0,cuda:1/limb/transpose/output", "cuda:0,cuda:1/coefficient",
     "cuda:0,cuda:1/limb/staged", "cuda:0,cuda:0,cuda:0/limb", "cuda:0,cpu/batch", "cuda:0,cpu,cuda:0/limb/weights=3:1:2"};
 
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(All, FullMeshOperation, testing::ValuesIn(kMeshes), nam
 
 namespace {
 
-/// A temporary folder for the cache of a mesh's measurements.
+/// A temporary folder for a mesh's cache of measurements.
 class Cache {
  public:
   Cache() {
@@ -136,7 +136,7 @@ TEST(Mesh, OperationsOnWholeItemsMoveNothing) {
   q->enqueue(device::Add{ring, PrimeList::range(0, 2), a.view, b.view, out.view});
   q->wait();
   EXPECT_EQ(m->moved().exchanges, 0u);
-  // Each member without the broadcast item fetches it once, and caches it until it changes.
+  // Each member that lacks the broadcast item fetches it once, and keeps it until the item changes.
   View one = b.view;
   one.stride[0] = 0;
   for (int i = 0; i < 3; ++i) q->enqueue(device::Add{ring, PrimeList::range(0, 2), a.view, one, out.view});
@@ -161,14 +161,14 @@ TEST(Mesh, ADivisionByLimbsMovesOnlyTheDroppedLimbs) {
     rig.queue().enqueue(device::Divide{held(plan), x, out});
     rig.queue().wait();
     EXPECT_EQ(m.moved().exchanges, 1u);
-    EXPECT_EQ(m.moved().bytes, 2 * 2 * 2 * kLimb);  // two limbs of two components go to two members
+    EXPECT_EQ(m.moved().bytes, 2 * 2 * 2 * kLimb);  // two limbs of two components are sent to two members
   }
   const auto plan = ntt_switch_plan(rig, ring, {"", {0, 1, 2}, {6}, {1, 1, 1}}, PrimeList::range(0, 3));
   const View x = rig.input(*ring, plan->chain, {{kItems}, 1}), add = rig.input(*ring, plan->chain, {{kItems}, 2});
   const View key = rig.input(*ring, PrimeList::range(0, 9), {{}, 6}), out = rig.output(*ring, plan->chain, {{kItems}, 2});
   rig.queue().enqueue(device::KeySwitch{plan, math::Domain::ntt, x, key, add, out});
   rig.queue().wait();
-  // Every member computes the special primes' limbs of the sums and keeps those limbs of the key. Only the input moves
+  // Every member computes the special primes' limbs of the sums and keeps those limbs of the key. Only the input is moved
   // again.
   const auto before = m.moved();
   rig.queue().enqueue(device::KeySwitch{plan, math::Domain::ntt, x, key, add, out});
@@ -208,7 +208,7 @@ TEST(Mesh, MembersOfOneKindHaveEqualShares) {
   const std::string name = "\"limbs_a_second\":[";
   const std::size_t begin = text.find(name) + name.size(), end = text.find(']', begin);
   ASSERT_LT(end, text.size());
-  text.replace(begin, end - begin, "4e6,1e6");  // the cache says that the second member is slower, as if it had been busy
+  text.replace(begin, end - begin, "4e6,1e6");  // as if the second member had been busy during the measurement
   std::ofstream(cache.file()) << text;
   const auto lines = mesh_of("2*cpu")->report();
   for (std::size_t m = 0; m < 2; ++m) EXPECT_NE(lines[m].find("share 1.00, 4e+06"), std::string::npos) << lines[m];
@@ -238,7 +238,7 @@ TEST(Mesh, LimbsStayOnOneHostIfLinksBetweenHostsAreSlow) {
   const device::Buffer whole = mesh->reshard(w.view, PrimeList::range(0, kLimbs), mesh::Layout::batch, *queue);
   v.data = whole->address();
   EXPECT_EQ(read(*mesh, *queue, v, 0, 3), (std::vector<u64>{5, 6, 7}));
-  EXPECT_EQ(mesh->moved().bytes - before, kLimbs * kN * 8);  // the complete tensor moves, because member 0 had no part of it
+  EXPECT_EQ(mesh->moved().bytes - before, kLimbs * kN * 8);  // the complete tensor is moved: member 0 had no part
 }
 
 TEST(Mesh, SlowMembersGetSmallerShares) {
@@ -249,7 +249,7 @@ TEST(Mesh, SlowMembersGetSmallerShares) {
   const auto share = [](const std::string& line) { return std::stod(line.substr(line.find("share ") + 6)); };
   EXPECT_GT(share(m->report()[0]), 2 * share(m->report()[1])) << m->report()[0] << "\n" << m->report()[1];
   ASSERT_TRUE(std::filesystem::exists(cache.file()));
-  // The measurement is cached: another mesh reports the same digits.
+  // The measurement is cached: another mesh reports exactly the same numbers.
   EXPECT_EQ(start()->report().back(), m->report().back());
   // A new measurement replaces a damaged cache file.
   std::ofstream(cache.file()) << "{\"format\":1,\"meshes\":[";
@@ -284,7 +284,7 @@ TEST(Mesh, AnOldOrDisturbedMeasurementIsRepeated) {
     const std::size_t begin = text.find("\"" + name + "\":") + name.size() + 3;
     return text.replace(begin, text.find_first_of(",}", begin) - begin, value);
   };
-  // Marks the cached measurement with a value that a new measurement replaces.
+  // Marks the cached measurement with a value that a new measurement would replace.
   const std::string marked = with(with(read_file(), "spread_seconds", "0.123"), "load", "0");
   const auto is_kept = [&](const std::string& text) {
     std::ofstream(cache.file()) << text;
@@ -292,9 +292,9 @@ TEST(Mesh, AnOldOrDisturbedMeasurementIsRepeated) {
     return read_file().find("0.123") != std::string::npos;
   };
   EXPECT_TRUE(is_kept(marked));
-  EXPECT_FALSE(is_kept(with(marked, "measured_at", "1700000000")));  // a measurement from 2023 is too old
-  EXPECT_FALSE(is_kept(with(marked, "measured_at", "9e9")));         // time in the future, of a clock that was wrong
-  EXPECT_FALSE(is_kept(with(marked, "load", "1e6")));                // the machine's load was higher than it can be now
+  EXPECT_FALSE(is_kept(with(marked, "measured_at", "1700000000")));  // a measurement of 2023 is too old
+  EXPECT_FALSE(is_kept(with(marked, "measured_at", "9e9")));         // a time in the future, from a clock that was wrong
+  EXPECT_FALSE(is_kept(with(marked, "load", "1e6")));                // the load was higher than it can be now
 }
 
 TEST(Mesh, HostsOfOneMemberHaveNoInternalLinks) {
@@ -303,7 +303,7 @@ TEST(Mesh, HostsOfOneMemberHaveNoInternalLinks) {
   const std::vector<std::string> first = report();
   ASSERT_EQ(first.size(), 3U);  // lines: two members, and the links between hosts
   EXPECT_EQ(first.back().find("inside"), std::string::npos) << first.back();
-  EXPECT_EQ(report().back(), first.back());  // the cached report has the same digits
+  EXPECT_EQ(report().back(), first.back());  // the cached report has exactly the same numbers
 }
 
 TEST(Mesh, OutOfMemoryOfAMemberIsAnErrorOrRetried) {
@@ -311,7 +311,7 @@ TEST(Mesh, OutOfMemoryOfAMemberIsAnErrorOrRetried) {
   const auto q = m->make_queue();
   const View huge = View::dense(nullptr, Word::w64, {std::size_t{1} << 30}, 1, 2, 1 << 16);
   EXPECT_THROW(m->allocate(huge, PrimeList::range(0, 2), *q), OutOfMemoryError);
-  backend::cpu::fail_allocation(m->member(1), 1);  // fails once; after pending releases, the retry succeeds
+  backend::cpu::fail_allocation(m->member(1), 1);  // fails once; the retry succeeds after pending releases
   const Words a = words(*m, *q, 9, 2, 1024, 3);
   EXPECT_EQ(read(*m, *q, a.view, 0, 1)[0], 3u);
 }
@@ -323,7 +323,7 @@ TEST(Mesh, TensorsBeyondAMembersMemoryGoToTheNextMember) {
   const Words a = words(*m, *q, 1, 2, 1024, 7);
   backend::cpu::fail_allocation(m->member(0), 1);
   const Words b = words(*m, *q, 1, 2, 1024, 40);
-  // The operands move to the member of the result.
+  // The operands are moved to the member of the result.
   q->enqueue(device::Add{ring, PrimeList::range(0, 2), a.view, b.view, a.view});
   EXPECT_EQ(read(*m, *q, a.view, 1, 1)[0], 8u + 41u);
   EXPECT_EQ(m->moved().bytes, 2u * 1024 * 8);

@@ -16,10 +16,10 @@ namespace heliograph::test {
 
 namespace {
 
-/// Costs measured on H200s: NTTs per second, bytes per second; seconds for an exchange, for distributing a call, and for a
-/// step.
+/// Costs that were measured on H200s: NTTs per second, bytes per second; seconds for an exchange, for distributing a call,
+/// and for a step.
 const std::string kH200 = "/costs=6.45e6:250e9:14e-6:40e-6:8e-6";
-/// Costs of members so slow that the mesh distributes all work.
+/// Costs of members that are so slow that the mesh distributes all work.
 const std::string kSlow = "/costs=1e3:300e9:12e-6:1e-6:8e-6";
 
 mesh::Costs h200_costs(std::size_t members) {
@@ -52,14 +52,14 @@ class Opened {
     w.view.data = w.buffer->address();
     return w;
   }
-  /// Allocates a tensor and zeroes it by a call without operands, so that the mesh places it freely.
+  /// Allocates a tensor and zeroes it by a call without operands, so the mesh is free to place it.
   Words zeros(std::size_t items, std::size_t limbs, std::size_t n, std::size_t components = 1) {
     Words w = words(items, limbs, n, components);
     queue_->enqueue(device::Zero{w.view});
     queue_->wait();
     return w;
   }
-  /// Returns the bytes that the kernel's calls wrote on each null member since `written` was last called.
+  /// Returns the bytes that the kernel's calls wrote on each null member since the last call of `written`.
   std::vector<u64> written(const std::string& kernel) {
     queue_->wait();
     std::vector<u64> bytes;
@@ -122,7 +122,8 @@ TEST(MeshChoice, OneCiphertextIsOnOneMemberUnlessSharingLimbsIsFaster) {
 }
 
 TEST(MeshChoice, PredictionsAreNearMeasurements) {
-  // Seconds of one call among many; h200x2-levelled.jsonl, h200x2-mesh.jsonl, h200x4-flags.jsonl, h200-levelled.jsonl.
+  // Seconds of one call among many, from h200x2-levelled.jsonl, h200x2-mesh.jsonl, h200x4-flags.jsonl and
+  // h200-levelled.jsonl.
   struct Measured {
     mesh::Work work;
     std::size_t limbs, members;
@@ -148,7 +149,7 @@ TEST(MeshChoice, LimbsOfLargeCiphertextsAreSharedIfExchangesAreFast) {
 }
 
 TEST(MeshChoice, OneCiphertextIsNotSharedOverASlowNetwork) {
-  // Four hosts with one core each, and the links measured in benchmarks/results/xeon167-slow-network.jsonl.
+  // Four hosts with one core each, and links as measured in benchmarks/results/xeon167-slow-network.jsonl.
   mesh::Costs costs;
   costs.weights.assign(4, 1);
   costs.limbs_a_second.assign(4, 3.4e4);
@@ -165,7 +166,7 @@ TEST(MeshChoice, OneCiphertextIsNotSharedOverASlowNetwork) {
 
 TEST(MeshChoice, FewSmallItemsStayOnOneMemberMoreAreDistributed) {
   Opened open("8*null" + kH200);
-  open.zeros(2, 6, 1 << 14, 2);  // a product takes 15 us, less than distributing the call
+  open.zeros(2, 6, 1 << 14, 2);  // a product takes 15 us, less time than distributing the call
   EXPECT_EQ(open.written("zero"), (std::vector<u64>{u64{2} * 2 * 6 * 8 << 14, 0, 0, 0, 0, 0, 0, 0}));
   open.zeros(16, 6, 1 << 14, 2);
   EXPECT_EQ(open.written("zero"), std::vector<u64>(8, u64{2} * 2 * 6 * 8 << 14));
@@ -210,7 +211,7 @@ TEST(MeshChoice, ResultsStayWithTheirOperandsUnlessMovingIsFaster) {
     const auto ring = open.ring(kN, kLimbs);
     const Words x = open.zeros(64, kLimbs, kN), many = open.zeros(1000, kLimbs, kN);
     open.written("neg");
-    // Items 0, 4, 8... are all on one member. A fast operation stays there; a slow one is distributed.
+    // Items 0, 4, 8... are all on one member. A fast operation stays on this member; a slow operation is distributed.
     for (const View& v : {slice(x.view, 0, 4, 8), slice(many.view, 0, 1, 8), slice(many.view, 8, -1, 8)}) {
       const Words out = open.words(8, kLimbs, kN);
       open.queue().enqueue(device::Neg{ring, primes, v, out.view});
@@ -219,7 +220,7 @@ TEST(MeshChoice, ResultsStayWithTheirOperandsUnlessMovingIsFaster) {
     }
     EXPECT_EQ(open.mesh().moved().exchanges, slow ? 3U : 0U);
     if (slow) continue;
-    // Slices from any item on, several adjacent results per item, and the middle of consecutive shares.
+    // Tests slices that begin at any item, several adjacent results per item, and the middle of consecutive shares.
     const View shifted = slice(x.view, 3, 1, 8), middle = slice(many.view, 240, 1, 20);
     const Words first = open.words(8, kLimbs, kN), stack = open.words(64 * 8, kLimbs, kN),
                 third = open.words(20, kLimbs, kN);
@@ -236,7 +237,7 @@ TEST(MeshChoice, ResultsStayWithTheirOperandsUnlessMovingIsFaster) {
 }
 
 TEST(MeshChoice, ComputesAnItemOnItsMember) {
-  // An operation on one ciphertext of a batch runs on the member that stores it, as fast as on one device.
+  // An operation on one ciphertext of a batch runs on the member that stores the ciphertext, as fast as on one device.
   Opened open("4*null" + kH200);
   constexpr std::size_t kLimbs = 12, kN = 1 << 15;
   const auto ring = open.ring(kN, kLimbs);
@@ -289,7 +290,7 @@ TEST(MeshChoice, AProductWithManyKeysIsDistributedByLimbsAndItsSumToo) {
   }
 }
 
-// Slices of slices, reversed or concatenated, in any order, always have NumPy's values.
+// Slices of slices, reversed or concatenated in any order, always have the values that NumPy gives.
 TEST(MeshChoice, EarlierCallsDoNotChangeResults) {
   for (const std::string& name :
        {"1*cpu" + kSlow, "2*cpu" + kSlow, "3*cpu" + kSlow, "4*cpu" + kH200, "3*cpu/weights=1:3:2" + kSlow,
@@ -301,7 +302,7 @@ TEST(MeshChoice, EarlierCallsDoNotChangeResults) {
     const PrimeList primes = PrimeList::range(0, 2);
     struct Tensor {
       Words words;
-      std::vector<u64> values;  // one value per item; all words of the item have it
+      std::vector<u64> values;  // one value per item, which all words of the item have
     };
     std::vector<Tensor> tensors;
     std::minstd_rand random(7);
@@ -334,7 +335,7 @@ TEST(MeshChoice, EarlierCallsDoNotChangeResults) {
       const Tensor a = tensors[any(tensors.size())], b = tensors[any(tensors.size())];
       const std::size_t count = 1 + any(std::min({a.values.size(), b.values.size(), std::size_t{70}}));
       const Part x = part_of(a, count), y = part_of(b, count);
-      // The result is a separate tensor or every third item of a larger tensor.
+      // The result is a separate tensor or consists of every third item of a larger tensor.
       const std::size_t apart = any(3) == 0 ? 3 : 1;
       Tensor out{open.words(count * apart, 2, kN), std::vector<u64>(count * apart)};
       for (std::size_t r = 0; r < apart; ++r) {
@@ -349,7 +350,7 @@ TEST(MeshChoice, EarlierCallsDoNotChangeResults) {
         ASSERT_EQ(host[i * 2 * kN], out.values[i]) << "round " << round << ", item " << i << " of " << out.values.size();
         ASSERT_EQ(host[(i + 1) * 2 * kN - 1], out.values[i]);
       }
-      // discards large results, so that sums do not overflow
+      // discards results with large values, so that sums do not overflow
       if (*std::max_element(out.values.begin(), out.values.end()) >> 40) continue;
       tensors[any(tensors.size())] = std::move(out);
     }
@@ -368,7 +369,7 @@ TEST(MeshChoice, BlocksWithAnyStepsFindTheirCommonItems) {
       return b;
     };
     const mesh::Block a = block(here), b = block(there);
-    std::vector<std::array<std::size_t, 2>> wanted, found;  // pairs of positions in a and b with the same item
+    std::vector<std::array<std::size_t, 2>> wanted, found;  // pairs of positions in a and b that have the same item
     for (std::size_t i = 0; i < a.count; ++i) {
       for (std::size_t k = 0; k < b.count; ++k) {
         if (a.first + i * a.step == b.first + k * b.step) wanted.push_back({i, k});
@@ -392,7 +393,7 @@ TEST(MeshChoice, DistributionsKnowTheMemberAndPositionOfEachItem) {
         Distribution::whole(2, 9), Distribution::shares({0, 4, 4, 9, 11}), Distribution::round({3, 1, 2}, 2)}) {
     std::vector<std::size_t> held(5);
     for (std::size_t i = 0; i < distribution.items(); ++i) {
-      EXPECT_EQ(distribution.place(i), held[distribution.owner(i)]) << i;  // a member holds its items in order, without gaps
+      EXPECT_EQ(distribution.place(i), held[distribution.owner(i)]) << i;  // a member's items are in order, without gaps
       ++held[distribution.owner(i)];
     }
     for (std::size_t m = 0; m < 4; ++m) EXPECT_EQ(distribution.items_on(m), held[m]) << m;

@@ -17,7 +17,7 @@ using device::GatheredProduct;
 
 constexpr std::size_t kN = 1024, kLimbs = 2;
 constexpr u64 kItem = kLimbs * kN * 8;
-/// Costs that make the mesh distribute all work, and with which moving data takes longer than computing.
+/// Costs with which the mesh distributes all work, and moving data takes longer than computing.
 const std::string kFar = "/costs=1e3:1e6:1e-3:1e-6:8e-6";
 /// Costs with which moving data takes almost no time.
 const std::string kNear = "/costs=1e3:300e9:1e-9:1e-9:1e-9";
@@ -36,7 +36,7 @@ class Batch {
   struct Words {
     device::Buffer buffer;
     View view;
-    std::vector<u64> values;  // value of each item's first limb, modulo the first prime
+    std::vector<u64> values;  // the value of each item's first limb, modulo the first prime
   };
   Words words(std::size_t items) {
     Words w{nullptr, View::dense(nullptr, Word::w64, {items}, 1, kLimbs, kN), std::vector<u64>(items)};
@@ -89,7 +89,7 @@ class Batch {
     }
     return testing::AssertionSuccess();
   }
-  /// Returns the number of items moved between members since `moved` was last called.
+  /// Returns the number of items that moved between members since the last call of `moved`.
   u64 moved() {
     const u64 all = mesh_->moved().bytes, since = all - seen_;
     seen_ = all;
@@ -115,7 +115,7 @@ class Batch {
 };
 
 /// Returns a convolution in which each group reads one plane of `side` x `side` inputs through windows of `kernel` x
-/// `kernel`, with `padding` zeros around.
+/// `kernel`. The plane is surrounded by `padding` zeros.
 GatheredProduct convolution(Batch& batch, std::size_t groups, std::size_t outputs, std::size_t side, std::size_t kernel,
                             std::size_t stride, std::size_t padding = 0) {
   const std::size_t across = (side + 2 * padding - kernel) / stride + 1;
@@ -145,8 +145,8 @@ GatheredProduct dense(Batch& batch, std::size_t outputs, std::size_t inputs) {
   return g;
 }
 
-// Checks the moved items of layers like HCNN-5's (Al Badawi et al.): windows overlap by rows, and the dense layer has few
-// outputs.
+// Checks which items move in layers like those of HCNN-5 (Al Badawi et al.): windows overlap by rows, and the dense layer
+// has few outputs.
 void a_network_moves_rows_and_sums(const std::string& members) {
   Batch batch(members + kFar);
   Batch::Words x = batch.filled(28 * 28);
@@ -170,7 +170,7 @@ void a_network_moves_rows_and_sums(const std::string& members) {
   }
 }
 
-// Checks the words of products whose windows lie across members, with padding and groups, in any distribution.
+// Checks the words of products whose windows lie on several members, with padding and groups, in any distribution.
 void words_are_right(const std::string& name) {
   SCOPED_TRACE(name);
   Batch batch(name);
@@ -213,14 +213,14 @@ TEST(MeshProducts, OutputsWithoutInputsAreZero) {
   for (u32 p = 0; p < 400; ++p) g.index.push_back(p % 200 < 100 ? p : GatheredProduct::kNone);
   EXPECT_TRUE(batch.right(batch.product(g, x)));
   for (u32 p = 0; p < 400; ++p)
-    g.index[p] = p < 200 ? GatheredProduct::kNone : p - 200;  // one member stores none of the inputs that its outputs read
+    g.index[p] = p < 200 ? GatheredProduct::kNone : p - 200;  // one member stores none of the inputs that its outputs need
   EXPECT_TRUE(batch.right(batch.product(g, x)));
 }
 
 // ---- Ranks
 
-// Computes this rank's share of two products of a network. Prints the bytes moved between all members and those sent by this
-// rank.
+// Computes this rank's share of two products of a network. Prints the number of bytes moved between all members, and the
+// number sent by this rank.
 TEST(RankBody, DISABLED_DistributesProducts) {
   Batch batch(given("HELIOGRAPH_TEST_DEVICES") + kFar);
   const Batch::Words x = batch.filled(28 * 28);
@@ -236,7 +236,7 @@ TEST(RankBody, DISABLED_DistributesProducts) {
 
 namespace {
 
-/// Returns the bytes that two ranks (one device each) sent, divided by the bytes of the moved words.
+/// Returns the number of bytes that two ranks (one device each) sent, divided by the number of bytes of the moved words.
 double part_sent(const std::string& first, const std::string& second) {
   const auto outcomes = run_ranks("DistributesProducts", 2, [&](std::size_t rank) {
     return Environment{{"HELIOGRAPH_TEST_DEVICES", rank ? second : first}, {"HELIOGRAPH_DEVICE", ""}};
@@ -253,7 +253,7 @@ double part_sent(const std::string& first, const std::string& second) {
   return part;
 }
 
-/// Words modulo primes of 50 and 49 bits are sent in seven instead of eight bytes, and in six if an item has only small
+/// Words modulo primes of 50 and 49 bits are sent in seven instead of eight bytes; in six bytes if an item has only small
 /// numbers.
 void expect_packed(double part) { EXPECT_TRUE(part > 6.0 / 8 && part < 7.0 / 8 + 0.01) << part; }
 

@@ -1,5 +1,5 @@
-// TFHE's kernels on a mesh. Linear combinations and key switches have the bits of `ref`, bootstraps the bits of one of the
-// members, for any layout, number of items and order of wires.
+// TFHE's kernels on a mesh. Linear combinations and key switches have the bits of `ref`, and bootstraps have the bits of one
+// of the members. The bits do not depend on the layout, on the number of items or on the order of wires.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,10 +33,10 @@ std::vector<u64> draw(std::size_t count, unsigned seed) {
   return words;
 }
 
-/// Order of the results' wires, which follow the inputs' wires.
+/// The order of the results' wires, which follow the wires of the inputs.
 enum class Targets { in_order, backward, even };
 
-/// Returns a layer of `rows` rows, each a combination of up to three inputs.
+/// Returns a layer of `rows` rows, each of which is a combination of up to three inputs.
 device::GateLayer gates(std::size_t rows, unsigned outputs, Targets targets, bool linear = false) {
   device::GateLayer layer{.first = {0}, .outputs = outputs, .degree = linear ? 0 : kBootstrap.degree};
   const std::vector<u64> words = draw(rows * 8 + 1, 7);
@@ -60,7 +60,7 @@ device::GateLayer gates(std::size_t rows, unsigned outputs, Targets targets, boo
 
 enum class Lie { packed, strided, repeated };
 
-/// Words of a tensor after each kernel: [item][component][word], without the words between ciphertexts.
+/// The words of a tensor after each kernel: [item][component][word], without the words between ciphertexts.
 using Words = std::vector<u64>;
 
 struct Tensor {
@@ -76,7 +76,7 @@ class Rig {
     to_narrow = device->tfhe().prepare(kSwitch, std::vector<u32>(words.begin(), words.end()));
   }
 
-  /// Allocates a tensor with random words, also in items and components that the view skips.
+  /// Allocates a tensor with random words, also in the items and components that the view skips.
   Tensor tensor(Word word, std::size_t items, std::size_t components, std::size_t n, Lie lie, unsigned seed) {
     const bool strided = lie == Lie::strided;
     Tensor t;
@@ -179,12 +179,12 @@ Words evaluate_times(Rig& r, const Case& c, int times) {
   return r.read(wires, kSwitch.from + 1);
 }
 Words evaluate_once(Rig& r, const Case& c) { return evaluate_times(r, c, 1); }
-/// Evaluates twice, the second time on the results of the first.
+/// Evaluates the layer twice, the second time on the results of the first.
 Words evaluate(Rig& r, const Case& c) { return evaluate_times(r, c, 2); }
 
 using Call = Words (*)(Rig&, const Case&);
 
-/// Returns one device's result for a case; cached.
+/// Returns the result of a case on one device; results are cached.
 const Words& alone(const std::string& device, Call call, const Case& c) {
   static std::map<std::tuple<std::string, Call, std::string>, Words> known;
   auto& words = known[{device, call, describe(c)}];
@@ -192,7 +192,7 @@ const Words& alone(const std::string& device, Call call, const Case& c) {
   return words;
 }
 
-/// Checks that each ciphertext of `length` words equals the one that some member computes.
+/// Checks that each ciphertext of `length` words equals the ciphertext that one of the members computes.
 void expect_of_members(const Words& got, const std::vector<const Words*>& want, std::size_t length,
                        const std::string& what) {
   ASSERT_EQ(got.size(), want[0]->size()) << what;
@@ -211,8 +211,8 @@ void expect_right(Rig& r, const std::vector<std::string>& members) {
     SCOPED_TRACE(what);
     EXPECT_EQ(combine(r, c), alone("ref", combine, c));
     EXPECT_EQ(key_switch(r, c), alone("ref", key_switch, c));
-    // Members of different kinds give different bits, and a second layer would combine both. So such a mesh evaluates only
-    // one layer.
+    // Members of different kinds give different bits, and a second layer would combine the results of both kinds. So such a
+    // mesh evaluates only one layer.
     for (Call call : {bootstrap, members.size() > 1 ? evaluate_once : evaluate}) {
       std::vector<const Words*> want;
       for (const std::string& m : members) want.push_back(&alone(m, call, c));
@@ -273,7 +273,8 @@ TEST(MeshTfhe, IdleMembersComputeRows) {
   // Twice, two members receive two rows each and return four results each.
   EXPECT_EQ(mesh_of(r).moved().exchanges, before.exchanges + 8);
   EXPECT_EQ(mesh_of(r).moved().bytes, before.bytes + 2 * 2 * (2 + 4) * kWide * 8);
-  // The mesh does not distribute a single row, nor wires so scattered that sending them takes longer than the bootstraps.
+  // The mesh does not distribute a single row. The mesh also does not distribute wires that are so scattered that sending
+  // them takes longer than the bootstraps.
   for (const Case& c : {Case{1, gates(1, 1, Targets::in_order)}, Case{1, gates(200, 1, Targets::backward)}})
     EXPECT_EQ(evaluate_once(r, c), alone("ref", evaluate_once, c));
   EXPECT_EQ(mesh_of(r).moved().exchanges, before.exchanges + 8);

@@ -1,4 +1,4 @@
-// Tests of noise bounds (also unknown and exhausted ones), and of the distance of a phase from the limit of noise.
+// Tests noise bounds (also unknown and exhausted bounds), and the distance of a phase from the noise limit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,8 +47,8 @@ TEST(Bounds, AreStoredRoundedUp) {
     const double read = figure_from(stored_figure(figure));
     EXPECT_GE(read + 0x1p-13, figure);
     EXPECT_LE(read, std::max(0.0, figure) + 1.0 / 16);
-    EXPECT_EQ(stored_figure(read), stored_figure(figure));  // saving again stores the same number
-    // another machine's rounding of log2 stores the same number
+    EXPECT_EQ(stored_figure(read), stored_figure(figure));  // saving again writes the same number
+    // the same number is written even if another machine rounds log2 differently
     EXPECT_EQ(stored_figure(figure + 1e-9), stored_figure(figure));
   }
   EXPECT_EQ(stored_figure(kNone), kMostStored);
@@ -56,7 +56,8 @@ TEST(Bounds, AreStoredRoundedUp) {
   EXPECT_EQ(figure_from(kMostStored), kNone);
 }
 
-/// Tests the first coefficient of a rounding error times a secret. The sum over all slots is N / 2 times this coefficient.
+/// Tests the first coefficient of the product of a rounding error and a secret. The sum over all slots is N / 2 times this
+/// coefficient.
 TEST(NoiseModel, WeightedSumsAreWithinTheBound) {
   constexpr std::size_t n = 4096, pairs = 2000;
   const NoiseModel model(n, NoiseModel::Spoils::values);
@@ -71,12 +72,12 @@ TEST(NoiseModel, WeightedSumsAreWithinTheBound) {
   const double norm = model.rounding_times_secret(2), bound = norm - model.spread_bits();
   EXPECT_LT(std::log2(largest), bound - 3);
   EXPECT_GT(std::log2(largest), bound - 6);
-  // 64 / 1.95 as a logarithm: the model's bound already has a factor of 1.95 for products
+  // log2(64 / 1.95): the model's bound already includes a factor of 1.95 for products
   EXPECT_NEAR(model.spread_bits(), 5.04, 0.01);
 }
 
-/// Tests the distribution of a rounding error times a secret at the points of the embedding. The limit of 33.2 deviations
-/// follows from it.
+/// Tests the distribution of the product of a rounding error and a secret at the points of the embedding. The model's limit
+/// of 33.2 deviations follows from this distribution.
 TEST(NoiseModel, ProductsHaveTheModelsTails) {
   constexpr std::size_t n = 4096, pairs = 128;
   std::mt19937_64 random(1);

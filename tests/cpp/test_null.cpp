@@ -1,4 +1,4 @@
-// The null backend's counts are correct on calls small enough to count by hand.
+// The counts of the null backend are correct for calls that are small enough to count by hand.
 #include <gtest/gtest.h>
 
 #include "backend/null/null.h"
@@ -22,7 +22,7 @@ class Null : public testing::Test {
     return v;
   }
   Kernels& kernels() { return device_->kernels(); }
-  /// Returns the counts of the one kernel called since the last call.
+  /// Returns the counts of the only kernel that was called since the last call of this function.
   Count count(const std::string& kernel) {
     const auto counts = device_->counts();
     EXPECT_TRUE(counts.size() == 1 && counts.contains(kernel)) << kernel;

@@ -1,4 +1,4 @@
-// Evaluates every named operation on clear torus words, by the circuit of each encoding and each goal.
+// Evaluates every named operation on clear torus words, by its circuit for each encoding and each goal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ class Operations : public testing::TestWithParam<Setting> {
     return random_() % 3 == 0 ? edges[random_() % 5] : wrapped(random_() >> (round % 3 == 0 && t.bits > 8 ? 56 : 0), t);
   }
 
-  /// Checks the operation on random and edge operands against `expected`.
+  /// Checks the operation on random operands and edge operands against `expected`.
   void check(const Operation& operation, const std::vector<Type>& types, const Expected& expected, unsigned rounds = 12) {
     const Encoding& e = GetParam().encoding;
     const std::vector<Type> results = result_types(operation, types);
@@ -87,8 +87,8 @@ class Operations : public testing::TestWithParam<Setting> {
     }
   }
 
-  /// Checks the operation if several operands are the same ciphertext: `same[i]` is the first operand equal to operand i.
-  /// The builder checks the norm of sums.
+  /// Checks the operation if several operands are the same ciphertext: `same[i]` is the index of the first operand equal to
+  /// operand i. The builder checks the norm of sums.
   void check_same(const Operation& operation, const std::vector<Type>& types, const std::vector<std::size_t>& same,
                   const Expected& expected) {
     const Encoding& e = GetParam().encoding;
@@ -203,7 +203,7 @@ TEST_P(Operations, Comparisons) {
         {"less_equal", std::less_equal<i64>()},
         {"greater", std::greater<i64>()},
         {"greater_equal", std::greater_equal<i64>()}};
-    // Maps unsigned 64-bit values to signed ones in the same order.
+    // Maps unsigned 64-bit values to signed values in the same order.
     const auto key = [&](u64 v) {
       return static_cast<i64>(native(v, t) ^ (t.bits == 64 && !t.is_signed ? i64{1} << 63 : 0));
     };
@@ -294,7 +294,7 @@ TEST(CompoundGates, HalfAdderTakesOneLayerOfTwoBootstraps) {
   }
 }
 
-/// The last sums are linear combinations, so they are ready as early as their carries.
+/// The last sums are linear combinations, so they are ready at the same time as their carries.
 TEST(CompoundGates, LastSumsNeedNoExtraLayer) {
   const Type t = integer(32, false);
   const auto numberwise = build(kBits, {.name = "add", .variant = "numberwise"}, {t, t}, Goal::fewest);
@@ -306,14 +306,14 @@ TEST(CompoundGates, LastSumsNeedNoExtraLayer) {
   }
 }
 
-/// A selection takes two bootstraps; the second one's result has norm 2, which outputs may have.
+/// A selection takes two bootstraps. The result of the second bootstrap has norm 2, which outputs may have.
 TEST(CompoundGates, SelectionsTakeTwoBootstrapsPerBit) {
   const Type t = integer(32, false);
   const std::pair<std::size_t, std::size_t> two{2, 2}, selection{64, 2}, minimum{96, 34};
   EXPECT_EQ(cost_of(build(kBits, {.name = "select"}, {kBool, kBool, kBool}, Goal::fewest)), two);
   EXPECT_EQ(cost_of(build(kBits, {.name = "select"}, {kBool, t, t}, Goal::fewest)), selection);
   EXPECT_EQ(cost_of(build(kBits, {.name = "minimum"}, {t, t}, Goal::fewest)), minimum);
-  // Every function of three bits takes one, two or three bootstraps, few of them three.
+  // Every function of three bits takes one, two or three bootstraps; few functions take three.
   std::size_t three = 0;
   for (std::int64_t word = 0; word < 256; ++word) {
     Operation o{.name = "truth_table"};

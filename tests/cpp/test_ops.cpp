@@ -1,5 +1,5 @@
-// On every device, every declared case has the bits of `ref`, also if repeated. `null` counts every case, and every kernel
-// has a case.
+// On every device, every declared case has the bits of `ref`, also if the case is repeated. `null` counts every case, and
+// every kernel has at least one case.
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <set>
@@ -10,7 +10,7 @@ namespace heliograph::test {
 
 namespace {
 
-/// Returns a device that is opened once for all tests, or null with the `reason` why this machine lacks it.
+/// Returns a device that is opened once for all tests, or null and the `reason` why this machine lacks the device.
 Target* target(const std::string& name, std::string* reason = nullptr) {
   static std::map<std::string, Target> open;
   static std::map<std::string, std::string> missing;
@@ -121,7 +121,7 @@ TEST(Contract, InnerProductRotatesDigitsAsPermuteDoes) {
   }
 }
 
-/// A weighted sum equals separate products and sums, and depends on its last weight and its first term.
+/// A weighted sum equals separate products and sums. The sum changes if its last weight or its first term changes.
 TEST(Contract, WeightedSumsEqualProductsAndSums) {
   const PrimeList primes{0, 2};
   for (const Field* f : main_fields()) {
@@ -208,7 +208,7 @@ TEST(Contract, MeshesRunAllGeometryAndASampleOfArithmetic) {
   EXPECT_EQ(shares, shared.size());
   for (const OpCase* c : all_mesh_cases()) EXPECT_TRUE(shared.contains(c) || c->kind == Kind::arithmetic) << c->name;
   for (const std::string& kernel : contract_kernels()) {
-    const bool moves = kernel == "gather";  // gather only moves words, so it has no arithmetic cases
+    const bool moves = kernel == "gather";  // gather only moves words, so it has no cases of kind arithmetic
     EXPECT_EQ(kinds[kernel].size(), moves ? 1u : 2u) << kernel;
   }
 }

@@ -1,4 +1,4 @@
-// The scheduler of programs on several members: schedules are valid, nearly optimal, and never slower than one member.
+// The scheduler of programs on several members: its schedules are valid, nearly optimal, and never slower than one member.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace {
 
 using u32 = std::uint32_t;
 
-/// Returns a graph of independent tasks on `members` equal members with these links. A task that runs on all members takes
-/// `together` times its duration.
+/// Returns a graph of independent tasks on `members` equal members that have these links. A task that runs on all members
+/// takes `together` times its duration.
 TaskGraph graph_of(std::size_t members, const std::vector<double>& seconds, TaskGraph::Link link, double together = 1) {
   TaskGraph g;
   g.members = members;
@@ -30,7 +30,7 @@ TaskGraph graph_of(std::size_t members, const std::vector<double>& seconds, Task
   return g;
 }
 
-/// Makes task `to` read a value of task `from`; kInput: an input stored on the first member.
+/// Makes task `to` read a value of task `from`; if `from` is kInput, an input that is stored on the first member.
 void connect(TaskGraph& g, u32 from, u32 to, double bytes) {
   const auto value = static_cast<u32>(g.values.size());
   g.values.push_back({.bytes = bytes, .maker = from, .lies = 0});
@@ -77,7 +77,7 @@ bool holds(const TaskGraph& g, const Partition& p) {
       if (from != executor[t]) {
         if (maker != TaskGraph::kInput && piece[maker] >= piece[t]) return false;
         if (maker != TaskGraph::kInput) ready = p.pieces[piece[maker]].end;
-        // An earlier task of this executor may have copied the value.
+        // The copy may have been made by an earlier task of this executor.
         bool copied = false;
         for (std::size_t i = 0; i <= piece[t]; ++i) {
           const auto& copies = p.pieces[i].copies;
@@ -103,7 +103,7 @@ double best_single(const TaskGraph& g) {
   return least;
 }
 
-/// Returns the least makespan over all orders and executors.
+/// Returns the least makespan among all orders and executors.
 double brute_force(const TaskGraph& g) {
   double least = std::numeric_limits<double>::infinity();
   const std::size_t tasks = g.tasks.size();
@@ -192,7 +192,7 @@ TEST(Partition, AChainIsOnePieceOfOneMember) {
   connect(g, TaskGraph::kInput, 0, 1e7);
   for (u32 t = 1; t < 20; ++t) connect(g, t - 1, t, 1e7);
   const Partition p = partition(g);
-  EXPECT_EQ(p.sole(g), 0U);  // the chain runs on the member of its input
+  EXPECT_EQ(p.sole(g), 0U);  // the chain runs on the member that stores its input
   ASSERT_EQ(p.pieces.size(), 1U);
   EXPECT_TRUE(p.pieces[0].copies.empty());
 }
@@ -256,7 +256,7 @@ TEST(Partition, SmallTasksStayTogetherIfCopiesTakeLonger) {
 }
 
 TEST(Partition, TheHostsEnqueueTimeIsIncluded) {
-  // The host enqueues calls one by one; if this takes as long as the calls, two members are not faster.
+  // The host enqueues calls one by one. If this takes as long as the calls themselves, two members are not faster than one.
   TaskGraph g = graph_of(2, std::vector<double>(40, 10e-6), {10e-6, 1e12});
   for (u32 t = 2; t < 40; ++t) connect(g, t - 2, t, 1);
   EXPECT_LT(partition(g).seconds, 2.6e-4);

@@ -17,7 +17,7 @@ using lookup::Table;
 constexpr Size kSize{4096, 2048};
 constexpr std::size_t kWidth = 2000;
 
-/// Returns bytes that differ between consecutive rows.
+/// Returns bytes in which consecutive rows differ.
 std::vector<std::uint8_t> rows_of(std::size_t count) {
   std::vector<std::uint8_t> bytes(count * kWidth);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * i / 7 + i / kWidth);
@@ -46,7 +46,7 @@ TEST_F(PrivateLookup, FindsEveryKindOfRow) {
   const Client client(kSize, table_->seed());
   for (const std::size_t row : {0, 1, 2047, 2048, 3999})
     EXPECT_EQ(looked_up(*table_, client.ask(row)), row_of(rows_of(4000), row)) << row;
-  // a row that was never written is zero
+  // a row that was never written has zeros
   EXPECT_EQ(looked_up(*table_, client.ask(4095)), std::vector<std::uint8_t>(kSize.columns));
 }
 
@@ -107,7 +107,7 @@ TEST_F(PrivateLookup, RefusesWhatDoesNotFit) {
   EXPECT_THROW(Table(kSize, table_->seed(), rows_of(5000), kWidth), ShapeError);
 }
 
-/// Returns the peak device memory in bytes that `queries` queries take, without the table.
+/// Returns the peak device memory, in bytes, that `queries` queries take in addition to the table.
 std::size_t memory_of(const Table& table, const Question& question, std::size_t questions) {
   std::vector<std::uint32_t> words;
   std::vector<std::uint64_t> keys;
@@ -129,7 +129,7 @@ std::size_t memory_of(const Table& table, const Question& question, std::size_t 
   const Question question = Client(kSize, table.seed()).ask(1);
   const std::size_t one = memory_of(table, question, 64), many = memory_of(table, question, 700);
   EXPECT_GT(many, one);
-  EXPECT_LE(many, 3 * one);  // the memory of one product is freed only after the next is allocated
+  EXPECT_LE(many, 3 * one);  // the memory of a product is freed only after the next product is allocated
   std::exit(testing::Test::HasFailure() ? 1 : 0);
 }
 

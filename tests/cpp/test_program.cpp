@@ -59,7 +59,7 @@ TEST_P(Programs, AReplayComputesFromNewInputs) {
   const RnsTensor first = function(a, b);
   observing.reset();
   const auto made = tape.finish({first.view()});
-  EXPECT_EQ(made->steps().size(), 3U);  // the program leaves out the constant shift and the unused product
+  EXPECT_EQ(made->steps().size(), 3U);  // the program omits the constant shift and the unused product
   EXPECT_EQ(made->depth(), 3U);
   for (const auto& [x, y] : {std::pair(a, b), std::pair(c, d), std::pair(d, a)}) {
     const std::vector<View> results = made->replay({x.view(), y.view()}, {});
@@ -148,7 +148,7 @@ TEST_P(Programs, EqualCallsOnIndependentDataAreBatched) {
   for (std::size_t l = 0; l < 6; ++l) {
     EXPECT_EQ(device::items_of(plan->layers[l].front().step.call), 6U) << l;
   }
-  // Memory areas with overlapping lifetimes do not overlap.
+  // Memory areas whose lifetimes overlap must not overlap.
   for (const program::Area& x : plan->areas) {
     for (const program::Area& y : plan->areas) {
       if (&x == &y || x.result || y.result || x.bytes == 0 || y.bytes == 0 || x.last < y.first || y.last < x.first) continue;
@@ -192,14 +192,14 @@ TEST_P(Programs, ADryRunComputesOnlyConstants) {
   EXPECT_EQ(ring::download(seen[0]).size(), seen[0].bytes());
   EXPECT_THROW(ring::download(seen[1]), RecordingError);
   EXPECT_THROW(ring::add(seen[1], a), RecordingError);
-  EXPECT_FALSE(program::same_calls(performed, parts_of(b, 4, true)));  // a call with another constant differs
+  EXPECT_FALSE(program::same_calls(performed, parts_of(b, 4, true)));  // a call with another constant is a different call
   // The recording of a dry run is a valid program.
   const RnsTensor expected = function(a, 3);
   const auto results = Program(Program::Parts(dry)).replay({a.view()}, {});
   EXPECT_EQ(ring::download(expected.over(results[0])), ring::download(expected));
 }
 
-/// The operands are equal, so that only weights and constants differ.
+/// The operands are equal, so only weights and constants differ.
 TEST_P(Programs, WeightedSumsWithOtherWeightsAreDistinguished) {
   const RnsTensor a = tensor(1);
   const auto sum = [&](math::u64 weight, std::optional<math::u64> constant) {
@@ -226,7 +226,7 @@ TEST_P(Programs, WeightedSumsWithOtherWeightsAreDistinguished) {
     for (std::size_t j = 0; j < functions.size(); ++j)
       EXPECT_EQ(program::same_calls(recorded({functions[i]}), recorded({functions[j]})), i == j) << i << " " << j;
   }
-  // Sums with different weights are not merged into one launch; two equal sums are.
+  // Sums with different weights are not merged into one launch; two equal sums are merged.
   const auto launches = [&](std::vector<std::function<RnsTensor()>> list) {
     return program::schedule(recorded(list))->launches();
   };
@@ -249,7 +249,7 @@ TEST_P(Programs, DifferentCallsAreDistinguished) {
   };
   const std::vector<std::function<RnsTensor(const RnsTensor&)>> functions = {
       [&](const RnsTensor& x) { return ring::add(x, fixed); },
-      [&](const RnsTensor& x) { return ring::add(x, other); },  // the operand has equal words in other memory
+      [&](const RnsTensor& x) { return ring::add(x, other); },  // the operand has the same words in other memory
       [&](const RnsTensor& x) { return ring::subtract(x, fixed); },
       [&](const RnsTensor& x) { return ring::add(x, x); },
       [&](const RnsTensor& x) { return ring::add(ring::add(x, fixed), fixed); },
@@ -267,7 +267,7 @@ TEST_P(Programs, DifferentCallsAreDistinguished) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, Programs, testing::Values("ref", "cpu"));
 
-/// Executes no call before something waits for it, as a slow asynchronous device would.
+/// Executes a call only when something waits for it, as a slow asynchronous device would.
 class LateQueue final : public device::Queue {
  public:
   explicit LateQueue(std::unique_ptr<Queue> inner) : inner_(std::move(inner)) {}
@@ -294,7 +294,7 @@ class LateQueue final : public device::Queue {
     LateQueue* queue;
     std::size_t count;
   };
-  /// Executes the work up to this number of entries since the queue's start.
+  /// Executes the work up to the entry with this number since the queue's start.
   void execute(std::size_t count) {
     while (done_ < count) {
       const std::function<void()> next = std::move(waiting_.front());
@@ -330,7 +330,7 @@ class LateDevice final : public device::Device {
   std::unique_ptr<device::Device> inner_ = device::open_device("cpu");
 };
 
-/// A function that computes in two rings orders their queues itself. A recording has only its calls.
+/// A function that computes in two rings orders their queues itself. A recording has only the calls that the function makes.
 TEST(ProgramQueues, AReplayOrdersTheQueuesOfItsCalls) {
   LateDevice device;
   const auto made_engine = [&] { return std::make_shared<ring::Engine>(device, test::ring_of(test::kField50, kN, 2)); };
@@ -365,7 +365,7 @@ TEST(ProgramQueues, AReplayOrdersTheQueuesOfItsCalls) {
     queue.used.clear();
     const std::vector<View> results = made->replay({x.view()}, {});
     EXPECT_NE(std::find(queue.used.begin(), queue.used.end(), x.view().memory.get()), queue.used.end());
-    if (from == 5U) queue.wait();  // executes the steps of this queue, and before them only the work that these wait for
+    if (from == 5U) queue.wait();  // executes this queue's steps, and before them only work for which they wait
     const std::vector<std::byte> found = ring::download(result.over(results[0]));
     EXPECT_EQ(found, ring::download(function(x)));
   }
@@ -409,7 +409,7 @@ class CapturingQueue final : public device::Queue {
 
 class CapturingDevice final : public device::Device, private device::Peers {
  public:
-  /// `launches`: whether calls are asynchronous launches, as on a GPU.
+  /// `launches`: whether calls are asynchronous launches as on a GPU.
   explicit CapturingDevice(bool launches = false) : launches_(launches) {}
   std::string name() const override { return "capturing"; }
   std::string description() const override { return "a processor whose queues capture graphs"; }
@@ -442,7 +442,7 @@ class CapturingDevice final : public device::Device, private device::Peers {
   std::unique_ptr<device::Device> inner_ = device::open_device("cpu");
 };
 
-/// An owner of one key, which may be evicted and reloaded at another address.
+/// An owner of one key. The key may be evicted and reloaded at another address.
 class Owner final : public program::KeySource {
  public:
   explicit Owner(RnsTensor key) : key(std::move(key)) {}
@@ -488,7 +488,7 @@ TEST(ProgramGraphs, AlternatingOwnersKeepTheirGraphs) {
   }
   EXPECT_EQ(device.captured, 2);
   EXPECT_EQ(made->replays().graphs, 10U);
-  {  // while results are held, the next results get other memory, and each owner another graph
+  {  // while results are held, later results get other memory, and each owner another graph
     const RnsTensor kept = replayed(a, one), too = replayed(b, two);
     EXPECT_EQ(device.captured, 3);
     replayed(b, one);
@@ -500,7 +500,7 @@ TEST(ProgramGraphs, AlternatingOwnersKeepTheirGraphs) {
   for (const Owner& owner : owners) replayed(b, owner);
   const int after = device.captured;
   EXPECT_GE(after - before, 8);
-  replayed(a, owners.back());  // the cache still has the last graphs, but not the first
+  replayed(a, owners.back());  // the cache still has the last graphs, but no longer the first
   EXPECT_EQ(device.captured, after);
   replayed(a, one);
   EXPECT_GT(device.captured, after);
@@ -592,7 +592,7 @@ TEST_P(ProgramMembers, EachBranchIsAGraphOnItsMember) {
     std::vector<RnsTensor> made;
     for (int b = 0; b < 6; ++b)
       made.push_back(long_chain(x[static_cast<std::size_t>(b) % 2], b % 3 ? owner.key : fixed, 8 + b));
-    // The branches join in a sum and separate again.
+    // The branches join in a sum and then separate again.
     const RnsTensor sum = ring::add(ring::add(made[0], made[3]), made[5]);
     made.push_back(long_chain(sum, made[1], 6)), made.push_back(long_chain(sum, made[2], 7));
     return made;
@@ -651,7 +651,7 @@ TEST_P(ProgramMembers, ShortPartsAreGraphsIfTheHostServesSeveralMembers) {
     return program->replays().graphs;
   };
   EXPECT_EQ(replays(recorded(f, inputs, owner), f(inputs, owner)), 3U);
-  // One branch has two calls, which take the host less time than a graph.
+  // One branch has two calls, and launching them takes the host less time than launching a graph.
   const Function one = [](const std::vector<RnsTensor>& x, const Owner& o) {
     return std::vector<RnsTensor>{long_chain(x[0], o.key, 1)};
   };
@@ -675,7 +675,7 @@ TEST_P(ProgramMembers, AMemberWithoutFreeMemoryIsSkipped) {
   compare(*program);
   for (std::size_t m = 1; m < members_.size(); ++m) members_[m]->full = true;
   for (int turn = 0; turn < 3; ++turn) compare(*program);
-  for (int turn = 0; turn < 3; ++turn) compare(*other);  // the other program now uses this member for the first time
+  for (int turn = 0; turn < 3; ++turn) compare(*other);  // the other program uses this member for the first time
   for (std::size_t m = 1; m < members_.size(); ++m) members_[m]->full = false;
   compare(*program), compare(*other);
 }
@@ -714,7 +714,7 @@ TEST(ProgramMembersMemory, IsFreedAtTheEndOfLifetimes) {
     for (std::size_t m = 0; m < members.size(); ++m) {
       if (members.member(m).counter()->total().calls == 0) continue;
       ++busy;
-      // The peak is less than one tensor per step.
+      // The peak memory is less than one tensor per step.
       EXPECT_LT(members.member(m).counter()->peak_bytes(), before + 12 * a.bytes()) << name;
     }
     EXPECT_GT(busy, 1U) << name;

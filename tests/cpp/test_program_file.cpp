@@ -1,5 +1,5 @@
-// Programs are saved on one device and loaded on another. Damaged files are refused, or the program accesses only its own
-// memory.
+// Programs are saved on one device and loaded on another. A damaged file is refused, or else the loaded program accesses
+// only its own memory.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -69,7 +69,7 @@ struct Place {
   std::shared_ptr<ring::Engine> engine;
 };
 
-/// Returns the context in which a program's file is read: parameter sets, inputs and number of key sources.
+/// Returns the context for reading a program's file: parameter sets, inputs and the number of key sources.
 program::Surroundings around(Place& at, const std::vector<RnsTensor>& inputs, std::size_t sources) {
   program::Surroundings s{
       .sets = {{.session = at.engine.get(), .rings = {at.engine->prepared()}, .bootstrap_key = {}, .switch_key = {}}},
@@ -97,7 +97,7 @@ void leave(Place& at, std::byte byte) {
   }
 }
 
-/// Returns a plan of two digits of two primes and one special prime.
+/// Returns a plan with two digits of two primes each and one special prime.
 std::shared_ptr<const device::KeySwitchPlan> plan_on(Place& at) {
   auto plan = std::make_shared<device::KeySwitchPlan>();
   const auto moduli = [&](std::initializer_list<int> limbs) {
@@ -188,7 +188,7 @@ TEST(ProgramFile, HasTheSameBitsOnEveryDevice) {
       const RnsTensor like(other.engine, {2}, 2, r.result.primes(), r.result.domain());
       EXPECT_EQ(ring::download(like.over(result)), ring::download(r.result.over(expected))) << name << ' ' << first;
     }
-    // Saving a loaded program gives the same bytes.
+    // Saving a loaded program again gives the same bytes.
     EXPECT_EQ(io::to_bytes(saved(loaded, other)), bytes) << name;
   }
 }
@@ -225,7 +225,7 @@ TEST(ProgramFile, DamageIsDetected) {
         loaded.replay({r.x.view()}, {&keys});
         return;
       }
-      // Results are residues and do not depend on earlier contents of the memory.
+      // Results are residues, and do not depend on what the memory contained before.
       std::vector<std::vector<std::byte>> shown;
       for (const std::byte before : {std::byte{0xa5}, std::byte{0x3c}}) {
         leave(ref, before);

@@ -14,7 +14,7 @@ namespace {
 
 using Shares = std::vector<double>;
 
-/// A computation of two steps, which calls no other one.
+/// A computation of two steps that calls no other computation.
 void two_steps() {
   ProgressSteps steps(2);
   steps.add(), steps.add();

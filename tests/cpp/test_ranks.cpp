@@ -1,5 +1,5 @@
 // A mesh over several processes: every declared case has the bits of `ref` on every rank, and all ranks report the failure
-// of one. The tests start this program again as the ranks, which run the disabled tests below.
+// of one rank. The tests start this program again as the ranks, which run the disabled tests below.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ std::vector<std::string> split(const std::string& text, char mark) {
 mesh::LaunchInfo launch() { return mesh::own_launch_info().value(); }
 std::size_t own_rank() { return launch().rank; }
 
-/// Opens a mesh; "2*channels/limb" means cpu devices with channels.
+/// Opens a mesh; the name "2*channels/limb" means cpu devices with channels.
 std::unique_ptr<mesh::Mesh> open_mesh(const std::string& name) {
   if (const std::size_t at = name.find("channels"); at != std::string::npos) {
     mesh::Own own;
@@ -56,8 +56,8 @@ std::unique_ptr<mesh::Mesh> open_mesh(const std::string& name) {
   return std::unique_ptr<mesh::Mesh>(mesh);
 }
 
-/// Redistributes a tensor from limbs to coefficients and back, `rounds` times, so that every member exchanges data with all
-/// others.
+/// Redistributes a tensor from limbs to coefficients and back, `rounds` times. In each round every member exchanges data
+/// with all others.
 void shuffle(mesh::Mesh& mesh, device::Queue& queue, int rounds, const std::function<void(int)>& between = {}) {
   const View shape = View::dense(nullptr, Word::w64, {2}, 1, 8, 1024);
   const PrimeList primes = PrimeList::range(0, 8);
@@ -80,7 +80,7 @@ void expect_passed(const std::vector<Outcome>& outcomes) {
     EXPECT_TRUE(outcomes[r].passed) << "rank " << r << " (signal " << outcomes[r].signal << "):\n" << outcomes[r].text;
 }
 
-/// Returns the text that the ranks printed after `mark` on its line. The text must be equal on all ranks.
+/// Returns the text that the ranks printed after `mark` on the same line. The text must be equal on all ranks.
 std::string common_line(const std::vector<Outcome>& outcomes, const std::string& mark) {
   std::vector<std::string> lines;
   for (const Outcome& o : outcomes) {
@@ -97,7 +97,7 @@ std::function<Environment(std::size_t)> devices(const std::vector<std::string>& 
   };
 }
 
-/// Makes the ranks run each mesh on one share of the cases: mesh i on share `first` + i. Without this variable, each mesh
+/// Makes each mesh on the ranks run one share of the cases: mesh i runs share `first` + i. Without this variable, each mesh
 /// runs all cases.
 std::function<Environment(std::size_t)> on_shares(std::size_t first, const std::function<Environment(std::size_t)>& extra) {
   return [=](std::size_t rank) {
@@ -131,7 +131,7 @@ class Folder {
 // ---- Bodies of the ranks
 
 TEST(RankBody, DISABLED_HasTheBitsOfRef) {
-  const std::string first = given("HELIOGRAPH_TEST_CASES");  // number of the first mesh's share; empty: all cases
+  const std::string first = given("HELIOGRAPH_TEST_CASES");  // number of the share of the first mesh; empty: all cases
   std::size_t mesh = first.empty() ? 0 : std::stoul(first);
   for (const std::string& name : split(given("HELIOGRAPH_TEST_DEVICES"), ';')) {
     SCOPED_TRACE(name);
@@ -214,7 +214,7 @@ TEST(RankBody, DISABLED_ChoosesTheSameOnEveryRank) {
               mesh->memory().total);
 }
 
-// Rank 1 kills itself; the other ranks must end with an error that names it.
+// Rank 1 kills itself; the other ranks must end with an error that names rank 1.
 TEST(RankBody, DISABLED_DetectsAKilledRank) {
   const auto mesh = open_mesh(given("HELIOGRAPH_TEST_DEVICES"));
   const auto queue = mesh->make_queue();
@@ -259,8 +259,8 @@ TEST(RankBody, DISABLED_TimesOutOnAStoppedRank) {
       if (own_rank() == 1 && i == 20) raise(SIGSTOP);
     });
   });
-  // The heartbeat detects the stopped rank. Without the heartbeat, a rank would wait 600 s and report "has sent nothing for
-  // 600".
+  // The other ranks detect the stopped rank by the heartbeat. Without the heartbeat, a rank would wait 600 s and report "has
+  // sent nothing for 600".
   EXPECT_TRUE(holds(said, "rank 1 (") && holds(said, "does not answer")) << said;
   // mpirun ends all ranks if one exits early, so this rank waits until the others have reported.
   if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr)
@@ -277,8 +277,8 @@ TEST(RankBody, DISABLED_DividesTheGpusOfAHost) {
 TEST(RankBody, DISABLED_MovesLongMessages) {
   const auto mesh = open_mesh(given("HELIOGRAPH_TEST_DEVICES"));
   const auto queue = mesh->make_queue();
-  // Sizes in bytes: the largest message that is sent in one part, one byte more, and one so long that the sender waits for
-  // the receiver.
+  // Sizes in bytes: the largest message that is sent in one part, one byte more, and a message so long that the sender waits
+  // for the receiver.
   for (const std::size_t bytes : {std::size_t{1} << 16, (std::size_t{1} << 16) + 1, std::size_t{100} << 20}) {
     const auto made = [&] {
       std::vector<std::byte> b(bytes);
@@ -355,11 +355,11 @@ TEST(RankBody, DISABLED_ConnectsDespiteOtherPrograms) {
 
 namespace {
 
-// The ranks open these meshes one after another at the same port. Options such as weights cover the members of all ranks.
+// The ranks open these meshes in sequence at the same port. Options such as weights cover the members of all ranks.
 const auto kOfTwo =
     devices({"cpu/batch/uncalibrated;2*cpu/limb/broadcast/staged/uncalibrated;cpu/coefficient/uncalibrated"});
 const auto kOfThree = devices({"2*cpu/batch/uncalibrated/weights=1:5:1:2:1:1;cpu/limb/transpose/uncalibrated"});
-// Here the ranks have different kinds and numbers of members.
+// In this test the ranks have different kinds and numbers of members.
 const auto kOfFour = devices({"cpu/limb/output/uncalibrated;cpu/batch/uncalibrated",
                               "2*cpu:scalar/limb/output/uncalibrated;2*cpu:scalar/batch/uncalibrated",
                               "ref/limb/output/uncalibrated;ref/batch/uncalibrated",
@@ -399,7 +399,7 @@ TEST(Ranks, EncryptTheSame) {
 
 TEST(Ranks, ChooseByTheMeasurementsOfRank0) {
   const Folder folder;
-  // Rank 1 has no cached measurement; rank 0 has one in the second round.
+  // Rank 1 has no cached measurement; rank 0 has a cached measurement in the second round.
   for (int round = 0; round < 2; ++round) {
     const auto outcomes = run_ranks("ChoosesTheSameOnEveryRank", 2, [&](std::size_t rank) {
       return Environment{{"HELIOGRAPH_TEST_DEVICES", "2*cpu/slowdown=1:1:1:3"},
@@ -425,7 +425,7 @@ TEST(Ranks, ChangedLinksAreMeasuredAgain) {
     return all;
   };
   run();
-  // Changes the cache as if the hosts had had another network, with ten thousand times the bandwidth or latency.
+  // Changes the cache as if the hosts had a network with ten thousand times the bandwidth or latency.
   for (const std::string name : {"\"bytes_a_second\":", "\"exchange_seconds\":"}) {
     std::string planted = text();
     const std::size_t at = planted.find(name);
@@ -522,12 +522,12 @@ TEST_F(MpiRanks, MoveLongMessages) { expect_passed({run_by_mpi("MovesLongMessage
 TEST_F(MpiRanks, AKilledRankEndsTheOthers) {
   const Outcome o = run_by_mpi("DetectsAKilledRank", 3, "cpu/limb/uncalibrated");
   EXPECT_FALSE(o.passed);
-  // mpirun reports the first exit that it notices: that of the killed rank, or of a rank that ended because of it.
+  // mpirun reports the first exit that it notices: the exit of the killed rank, or of a rank that ended because of it.
   EXPECT_TRUE((holds(o.text, "rank 1") && holds(o.text, "signal 9")) || holds(o.text, "exiting improperly")) << o.text;
 }
 TEST_F(MpiRanks, AStoppedRankIsReported) {
   const Outcome o = run_by_mpi("TimesOutOnAStoppedRank", 3, "cpu/limb/uncalibrated", 120, {{"HELIOGRAPH_HASTE", "4"}});
-  // the stopped rank also passes if mpirun continues it before ending it
+  // the stopped rank passes, too, if mpirun continues it before ending it
   EXPECT_GE(count_of(o.text, "[  PASSED  ] 1 test"), 2U) << o.text;
 }
 
@@ -672,7 +672,7 @@ TEST_F(GpuRanks, AHangingRankIsReportedAfterTheTimeout) {
       60));
 }
 
-// Two ranks use the same GPU if there is only one; they exchange data by sockets.
+// If there is only one GPU, two ranks use it together; they exchange data by sockets.
 TEST(GpuRanksBySockets, HaveTheBitsOfRef) {
   std::string reason;
   if (backend::cuda::count(&reason) == 0) GTEST_SKIP() << reason;

@@ -1,5 +1,5 @@
-// The reference backend computes each formula of the contract as calculated by hand. Composites satisfy the equation that
-// defines them.
+// The reference backend computes each formula of the contract as it is calculated by hand. Composite kernels satisfy the
+// equations that define them.
 #include <gtest/gtest.h>
 
 #include "math/primes.h"
@@ -29,7 +29,7 @@ class Ref : public testing::Test {
   device::Queue& q_ = *queue_;
 };
 
-/// n = 2, one limb modulo 17: a polynomial has two words.
+/// n = 2 and one limb modulo 17: a polynomial has two words.
 class SmallRef : public Ref {
  protected:
   std::shared_ptr<const math::Ring> ring_ = std::make_shared<math::Ring>(2, Word::w64, Words{17, 13});
@@ -212,7 +212,7 @@ TEST_F(CompositeRef, AKeySwitchKeepsTheProductWithTheSecret) {
   for (std::size_t i = 0; i < kN; ++i) {
     const i64 noise = math::centered(phase.at<u64>(0, 0, 0)[i], p_[0]);
     all_zero = all_zero && noise == 0;
-    // bound: the digits times errors, divided by P, plus the rounding times s
+    // the bound is the digits times the errors, divided by P, plus the rounding error times s
     EXPECT_LT(std::abs(noise), 4 * static_cast<i64>(kN) * 2 + 100);
     for (std::size_t l = 1; l < 4; ++l) EXPECT_EQ(math::centered(phase.at<u64>(0, 0, l)[i], p_[l]), noise);
   }

@@ -44,7 +44,7 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attribute
 namespace heliograph {
 namespace {
 
-/// Limits the number of further threads during its lifetime.
+/// Limits the number of further threads while the object exists.
 struct FewThreads {
   explicit FewThreads(int count) { threads_refused = 0, threads_left = count; }
   ~FewThreads() { threads_left = 1 << 20; }

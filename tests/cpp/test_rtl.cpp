@@ -1,4 +1,4 @@
-// On the simulated co-processor every supported declared case has the bits of `ref`, with any stalls of its buses.
+// On the simulated co-processor every supported declared case has the bits of `ref`, however the card's buses stall.
 // Unsupported cases are refused by name.
 #include <gtest/gtest.h>
 
@@ -50,7 +50,8 @@ std::string reason_against(const OpCase& c, std::size_t beat = 4) {
   return "";
 }
 
-/// The tested cases of a kernel: first one case of each degree, then further cases while the budget of clock cycles lasts.
+/// The tested cases of a kernel: first one case of each degree, then further cases until the budget of clock cycles is used
+/// up.
 class Sample {
  public:
   Sample(std::string kernel, u64 budget) : kernel_(std::move(kernel)), budget_(budget) {}
@@ -112,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(All, RtlOperation, testing::ValuesIn(contract_kernels()
 INSTANTIATE_TEST_SUITE_P(All, FullRtlOperation, testing::ValuesIn(contract_kernels()),
                          [](const auto& i) { return i.param; });
 
-/// Tests kernels that have few declared degrees, at all degrees and levels of the card.
+/// Tests kernels that are declared for few degrees, at all degrees and levels of the card.
 class RtlDegree : public testing::TestWithParam<std::tuple<std::size_t, std::size_t>> {};
 
 Results products_and_moves(Target& target, std::size_t n, std::size_t limbs) {
@@ -147,7 +148,7 @@ TEST_P(RtlDegree, ProductsConversionsAndMoves) {
 }
 INSTANTIATE_TEST_SUITE_P(Levels, RtlDegree, testing::Combine(testing::Values(512, 4096), testing::Values(2, 4)));
 
-/// Compares a card's cycles without stalls with those of its model.
+/// Compares the cycles of a card without stalls with the cycles of its model.
 class RtlModel : public testing::TestWithParam<std::string> {};
 
 TEST_P(RtlModel, PredictsTheCyclesWithinTwoPercent) {
@@ -228,8 +229,8 @@ TEST(Rtl, RefusesOptionsThatAreNotCompiledAndNamesThoseThatAre) {
   EXPECT_EQ(std::find(found.begin(), found.end(), "rtl"), found.end()) << "the rtl backend must not be a default device";
 }
 
-/// The card does not store results that are freed before the host reads them. A call's results on the card are operands of
-/// the next call.
+/// The card does not store results if they are freed before the host reads them. The results of a call on the card are
+/// operands of the next call.
 TEST(Rtl, KeepsResultsOnTheCard) {
   Target* target = card("");
   if (target == nullptr) GTEST_SKIP() << "Verilator is not installed";
@@ -257,8 +258,8 @@ TEST(Rtl, KeepsResultsOnTheCard) {
   EXPECT_EQ(after.descriptors - before.descriptors, 5u) << "expected instructions: a load, two operations, a store, a fence";
 }
 
-/// The paper's lift and scale at N = 8192: lift extends seven primes by eight; scale computes round(x / Q) in the eight
-/// primes. Lift and scale convert the three polynomials of a product, from memory to memory.
+/// The lift and scale of the paper at N = 8192: lift extends seven primes by eight; scale computes round(x / Q) modulo the
+/// eight primes. Lift and scale convert the three polynomials of a product, from memory to memory.
 class RtlConversion : public testing::TestWithParam<bool> {};
 
 TEST_P(RtlConversion, KeepsTheMultipliersBusy) {
@@ -276,7 +277,7 @@ TEST_P(RtlConversion, KeepsTheMultipliersBusy) {
   const View own = rig.input(*ring, auxiliary, {{}, polynomials});
   const View out = rig.output(*ring, auxiliary, {{}, polynomials});
   device::Cycles taken{};
-  for (int time = 0; time < 2; ++time) {  // the second call finds its constants on the card
+  for (int time = 0; time < 2; ++time) {  // the constants of the second call are already on the card
     const device::Cycles before = cycles(*target);
     rig.queue().enqueue(device::Convert{conversion, x, scales ? std::optional<View>(own) : std::nullopt, out});
     rig.queue().wait();

@@ -1,4 +1,4 @@
-// ChaCha20 follows RFC 8439, draws have their distributions, and the kernel `sample` follows its definition.
+// ChaCha20 follows RFC 8439, draws have the intended distributions, and the kernel `sample` follows its definition.
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <cmath>
@@ -85,7 +85,8 @@ TEST(Uniform, ReducesAll128Bits) {
 }
 
 TEST(Uniform, FillsItsRangeEvenly) {
-  // 128 cells, chi-square with 127 degrees: mean 127, deviation 16; 8 deviations are never exceeded by chance.
+  // Chi-square of 128 cells with 127 degrees of freedom has mean 127 and deviation 16; chance alone never exceeds 8
+  // deviations.
   for (const u64 q : {u64{1073738753}, (u64{1} << 60) - 93, u64{97}}) {
     const u64 cells = std::min<u64>(q, 128), draws = 200'000;
     std::vector<double> hits(cells, 0);
@@ -138,12 +139,14 @@ TEST(Gaussian, TableMatchesTheDistribution) {
   long double below = 0, tail = 0;
   for (std::size_t k = 0; k < math::kGaussianTable.size(); ++k) {
     below += w[k];
-    // `below` times 2^63 is 2^63 P(|X| <= k) to the precision of a long double: 64 bits or more, on some machines 53.
+    // `below` times 2^63 is 2^63 P(|X| <= k) to the precision of a long double, which is 64 bits or more, on some machines
+    // 53.
     const long double difference = below * 9223372036854775808.0L - static_cast<long double>(math::kGaussianTable[k]);
     EXPECT_LT(std::abs(difference), std::numeric_limits<long double>::digits >= 64 ? 16.0L : 65536.0L) << k;
   }
   EXPECT_TRUE(std::is_sorted(math::kGaussianTable.begin(), math::kGaussianTable.end()));
-  // The probability of magnitudes beyond the table, which the largest entry represents, is below 2^-63.
+  // The largest entry also represents the magnitudes beyond the table. A magnitude beyond the table has a probability below
+  // 2^-63.
   for (std::size_t k = math::kGaussianTable.size() + 1; k < w.size(); ++k) tail += w[k];
   EXPECT_LT(tail, std::ldexp(1.0L, -63));
 }

@@ -39,7 +39,7 @@ class Search {
             static_cast<std::byte*>(::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
   ~Search() { ::munmap(hideout_, kBytes); }
 
-  /// Returns space for a byte string to search, which the caller writes.
+  /// Returns memory for a byte string that a search is to find. The caller writes the string.
   std::span<std::byte> needle(const std::string& name, std::size_t bytes) {
     names_.push_back(name);
     needles_.emplace_back(hideout_ + used_, bytes);
@@ -52,7 +52,7 @@ class Search {
   }
   std::size_t count() const { return needles_.size(); }
 
-  /// Returns the names of the byte strings found.
+  /// Returns the names of the byte strings that were found.
   std::vector<std::string> found() {
     std::vector<bool> there(needles_.size());
     std::ifstream maps("/proc/self/maps");
@@ -99,13 +99,13 @@ class Search {
   std::vector<std::span<std::byte>> needles_;
 };
 
-/// Overwrites the stack of earlier calls. The test does not cover secrets on the stack.
+/// Overwrites the part of the stack that earlier calls used. The test does not cover secrets on the stack.
 [[gnu::noinline]] void clear_stack() {
   volatile char room[1 << 16];
   for (volatile char& c : room) c = 0;
 }
 
-/// Adds seed number `count` of those that generate_for_test draws.
+/// Adds seed number `count` of the seeds that generate_for_test draws.
 void add_seed(Search& search, const std::string& name, math::u32 count) {
   const auto block = math::chacha20_block(ring::test_seed(kSeed), count, {0, 0, 0});
   search.add(name, reinterpret_cast<const unsigned char*>(block.data()), sizeof(math::Key256));
@@ -166,7 +166,7 @@ class SecretMemory : public testing::Test {
   /// Checks that memory is excluded from core dumps.
   static void expect_kept_apart(const void* address) { EXPECT_TRUE(has_flag(address, "dd")); }
   void expect_nothing_left() {
-    // Meshes wipe memory on their members' queues, so wait at most a second.
+    // Meshes wipe memory on the queues of their members, so the test waits, at most a second.
     std::vector<std::string> left;
     for (int wait = 0; wait < 50 && !(left = search_.found()).empty(); ++wait)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -1,5 +1,5 @@
-// With several ranks, results, files and decrypted values equal those of one process, and the secret key is only on rank 0.
-// The tests start this program again as the ranks, which run the disabled tests below.
+// With several ranks, results, files and decrypted values equal those of one process. The secret key is only on rank 0. The
+// tests start this program again as the ranks, which run the disabled tests below.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -36,7 +36,7 @@ bfv::Spec exact_spec(const std::string& scheme) {
   return make(kN, 150, 1, {static_cast<std::uint64_t>(kPlain)}, 64, 0, true);
 }
 ckks::Spec ckks_spec() { return ckks::make_spec(kN, 3, 30, 45, 1, 64, 0, true); }
-// Returns the values to encrypt on rank 0, and invalid values on the other ranks, whose arguments are ignored.
+// Returns on rank 0 the values to encrypt. On other ranks, whose arguments are ignored, returns invalid values.
 bfv::Values integers() {
   bfv::Values v{.shape = {kItems}, .width = kN};
   for (std::size_t i = 0; i < kItems * kN; ++i) v.data.push_back(static_cast<std::int64_t>(i % 100));
@@ -79,7 +79,7 @@ void expect_passed(const std::vector<Outcome>& outcomes) {
     EXPECT_TRUE(outcomes[r].passed) << "rank " << r << " (signal " << outcomes[r].signal << "):\n" << outcomes[r].text;
 }
 
-/// A temporary folder, with a subfolder for each rank.
+/// A temporary folder that has a subfolder for each rank.
 class Folders {
  public:
   Folders() {
@@ -100,7 +100,7 @@ void enter_own_folder() {
   std::filesystem::current_path(std::filesystem::path(given("HELIOGRAPH_TEST_FOLDER")) / std::to_string(own_rank()));
 }
 
-/// All bytes that this rank has received from other ranks.
+/// All bytes that this rank has received from the other ranks.
 struct Received {
   std::mutex mutex;
   std::string bytes;
@@ -110,7 +110,7 @@ Received& received() {
   return *all;
 }
 
-/// Returns on all ranks what `make` returns on rank 0.
+/// Returns on all ranks the value that `make` returns on rank 0.
 std::string broadcast(const std::function<std::string()>& make) {
   const auto bytes = mesh::default_device().broadcast([&] {
     const std::string text = make();
@@ -242,7 +242,7 @@ TEST(RankBody, DISABLED_KeepsSecretsOnRank0) {
     const std::lock_guard lock(received().mutex);
     came = received().bytes;
   }
-  mesh::default_device().confirm("the moment", "after");  // from here on rank 0 may send the byte strings to search for
+  mesh::default_device().confirm("the moment", "after");  // from here on, rank 0 may send the byte strings
   const io::Held bodies = keys.data().keys.relinearization->bodies();
   EXPECT_EQ(holds(came, raw(std::vector(bodies.bytes.begin(), bodies.bytes.begin() + 64))),
             !first_rank());  // control: rank 0 did send these public bytes
@@ -280,7 +280,7 @@ TEST(RankBody, DISABLED_ReadsAndWritesFilesOnRank0) {
   for (std::size_t i = 0; i < got.size(); ++i)
     ASSERT_EQ(static_cast<std::int64_t>(got[i]), integer(i) * (integer(i) + 1) % kPlain) << i;
   EXPECT_EQ(bfv::Ciphertext::load("x.hg").to_bytes(), x.to_bytes());
-  // The other ranks cannot read keys from the file on demand, so a memory limit is refused.
+  // The other ranks cannot read keys from the file on demand, so the combination with a memory limit is refused.
   EXPECT_THROW(bfv::EvaluationKeys::load("keys.hg", 1000), LimitError);
   EXPECT_EQ(bfv::Ciphertext::from_bytes(x.to_bytes()).key_id(), x.key_id());
   EXPECT_EQ(kind_of("keys.hg"), "evaluation-keys");
@@ -332,7 +332,7 @@ TEST(RankBody, DISABLED_DetectsDifferentArguments) {
   if (other) bits_spec.lwe_noise.value = -23;
   EXPECT_TRUE(holds(said([&] { tfhe::Parameters p(bits_spec); }), last));
 
-  // The mesh still works.
+  // The mesh still works afterwards.
   const bfv::SecretKey secret = bfv::SecretKey::generate(bfv::Parameters(exact_spec("bfv")));
   const bfv::EvaluationKeys a = secret.evaluation_keys(true, {}, false), b = secret.evaluation_keys(true, {}, false);
   const Bytes mine = (other ? b : a).to_bytes(), theirs = (other ? a : b).to_bytes();

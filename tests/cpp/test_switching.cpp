@@ -1,5 +1,5 @@
-// Switching between CKKS and TFHE on small rings: the steps against integers, their noise against its formulas, equal bits on
-// devices, and the values of both directions.
+// Switching between CKKS and TFHE on small rings. Steps are compared with integers and their noise with its formulas;
+// devices give equal bits; both directions give the right values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -96,7 +96,8 @@ double variance(const std::vector<double>& errors) {
   return sum / static_cast<double>(errors.size());
 }
 
-/// Returns the tolerance of a relative variance: five deviations of `count` samples, plus 0.06 for the key's own error.
+/// Returns the tolerance of a relative variance: five deviations for `count` samples, plus 0.06 for the error of the key
+/// itself.
 double tolerance(std::size_t count) { return 0.06 + 5 * std::sqrt(2.0 / static_cast<double>(count)); }
 
 /// Returns the difference of two fractions of a turn, from -1/2 to 1/2.
@@ -113,7 +114,7 @@ TEST(Switching, RingSwitchIsThatOfIntegers) {
   const Words c = words_of(ring::to_domain(x, math::Domain::coefficient));
   const Words body(c.begin(), c.begin() + kN), mask(c.begin() + kN, c.end());
   const Words key = words_of(ring::to_domain(r.switching.data().to_wide.pairs(), math::Domain::coefficient));
-  // The expected digits of the fraction x / q are signed, in base 2^b, and the last digit is rounded.
+  // The expected digits of the fraction x / q are signed and in base 2^b; the last digit is rounded.
   const unsigned b = static_cast<unsigned>(std::ceil((std::log2(pair.q()) - 8) / 3));
   Words sums[2] = {body, Words(kN)};
   for (unsigned j = 1; j <= 3; ++j) {
@@ -138,8 +139,7 @@ TEST(Switching, RingSwitchIsThatOfIntegers) {
   EXPECT_TRUE(std::equal(got.begin() + kN, got.end(), sums[1].begin()));
 }
 
-/// Returns the phases, under the CKKS key, of the coefficients that hold slots, as fractions of the full circle
-/// (turns).
+/// Returns the phases under the CKKS key of the coefficients that hold slots, in turns (fractions of the full circle).
 std::vector<double> phases_of(const Rig& r, const RnsTensor& x, std::size_t slots) {
   const Words phase = words_of(rlwe::phase(r.secret.data().key, x));
   const std::size_t gap = kN / 2 / slots;
@@ -200,14 +200,14 @@ void expect_packing_noise(const Rig& r, std::size_t slots, std::size_t width) {
     const std::size_t item = i / slots, k = i % slots;
     if (k < width)
       errors.push_back(turns_between(got[i], static_cast<double>(messages[item * width + k]) * 0x1p-64));
-    else  // empty slots have the noise of the last folds alone
+    else  // empty slots have only the noise of the last folds
       EXPECT_LT(std::abs(turns_between(got[i], 0)), 8 * std::sqrt(r.pair().packing_variance()));
   }
   const double measured = variance(errors), predicted = r.pair().packing_variance();
   std::printf("packing, %zu of %zu slots: deviation 2^%.3f turns, formula 2^%.3f\n", width, slots, std::log2(measured) / 2,
               std::log2(predicted) / 2);
   EXPECT_NEAR(measured / predicted, 1, tolerance(errors.size()));
-  // The other coefficients hold no slots, so their phases are noise only.
+  // The other coefficients hold no slots, so their phases are only noise.
   const Words phase = words_of(rlwe::phase(r.secret.data().key, y));
   double most = 0;
   for (std::size_t i = 0; i < phase.size(); ++i)
@@ -248,7 +248,8 @@ std::vector<i64> decrypted(const Rig& r, const tfhe::Ciphertext& y) {
   return {got.begin(), got.end()};
 }
 
-/// Evaluates a circuit on a clear input. `margin`: the least distance of a phase to a change of its table, in turns.
+/// Evaluates a circuit on a clear input. `margin` receives the least distance, in turns, between a phase and a change of its
+/// table.
 std::vector<u64> evaluated(const tfhe::Circuit& c, u64 input, double& margin) {
   Words wires(c.wires);
   wires[0] = input;
@@ -312,8 +313,8 @@ bool holds(double v, Relation relation) {
   return false;
 }
 
-/// Adds to `out` the outputs of a circuit of signs for all errors of its phases: up to `first` turns in layer 0, up to
-/// `later` in others. A phase closer to 0 or 1/2 takes both signs.
+/// Adds to `out` the outputs of a circuit of signs for all possible errors of its phases. Errors are up to `first` turns in
+/// layer 0, and up to `later` turns in the others. If a phase is closer to 0 or 1/2 than the error, both signs are followed.
 void evaluate_signs(const tfhe::Circuit& c, std::size_t layer, u64 input, u64 sign, double first, double later,
                     std::set<u64>& out) {
   if (layer == c.layers.size()) {
@@ -338,7 +339,7 @@ TEST(Switching, SignsHoldForAllErrorsWithinTheirMargins) {
     const switching::SignPlan best = pair.sign_plan(bits, 0.1);
     ASSERT_GT(best.bootstraps, 0u);
     EXPECT_LE(best.log2_failure, -128);
-    for (const double small : {1.0, 3.0}) {  // tests also more windows than the plan has
+    for (const double small : {1.0, 3.0}) {  // also tests more windows than the plan has
       switching::SignPlan plan = best;
       if (small > 1) {
         plan.ratio = 3, plan.bootstraps = 2;
@@ -376,7 +377,7 @@ TEST(Switching, SignsTakeFewBootstraps) {
     EXPECT_EQ(plan.bootstraps, bootstraps) << bits;
     EXPECT_LE(plan.log2_failure, -128) << bits;
   }
-  // Values of different errors share the circuits, so that a long run does not collect circuits.
+  // Values with different errors use the same circuits, so a long run does not accumulate circuits.
   const switching::SignPlan one = pair.sign_plan(16, 0.1), other = pair.sign_plan(16, 0.1001);
   ASSERT_EQ(one.window, other.window);
   ASSERT_NE(one.log2_failure, other.log2_failure);
@@ -444,7 +445,8 @@ TEST(Switching, IntegersOfManyBits) {
 }
 
 TEST(Switching, LargeValuesAreRightOrRefused) {
-  // The first matrix is multiplied by about q / (values times scale). Its rounding counts for large values.
+  // The first matrix is multiplied by about q / (values times scale). For large values this factor is small, so the matrix's
+  // rounding matters.
   const Rig& r = rig();
   const unsigned bits = 16;
   const double most = std::exp2(bits - 1.0) - 4;
@@ -475,7 +477,7 @@ TEST(Switching, LargeValuesAreRightOrRefused) {
 TEST(Switching, TiesAreRoundedToANeighbour) {
   const Rig& r = rig();
   std::vector<double> data;
-  for (std::size_t i = 0; i < kSlots; ++i)  // ties of every digit's carry, and small steps around 0
+  for (std::size_t i = 0; i < kSlots; ++i)  // ties at the carry of every digit, and small steps around 0
     data.push_back(i < 512 ? (static_cast<double>(i) - 255.5) / 1024 : (static_cast<double>(i) - 768) / 64 / 1024);
   const ckks::Ciphertext x = r.secret.encrypt(values_of({}, kSlots, data), 0, {-1, 1 - 0x1p-9});
   const std::vector<i64> got = decrypted(r, switching::to_tfhe(x, 12, 0x1p-10, r.switching, r.keys, r.tfhe_keys));
@@ -567,7 +569,7 @@ TEST(Switching, RefusesWhatDoesNotBelongTogether) {
   EXPECT_THROW(to_tfhe(ckks::multiply_i(x)), DtypeError);
   EXPECT_THROW(to_tfhe(x, 7), DtypeError);
   EXPECT_THROW(to_tfhe(x, 40), DtypeError);
-  EXPECT_THROW(to_tfhe(x, 8, 0x1p-7), PlaintextRangeError);  // a bound of 128 units exceeds 8-bit integers
+  EXPECT_THROW(to_tfhe(x, 8, 0x1p-7), PlaintextRangeError);  // values up to 128 units exceed 8-bit integers
   EXPECT_THROW(to_tfhe(x, 24), NoiseError);
   EXPECT_THROW(to_tfhe(x, 16, -1), ParameterError);
   const auto compare = [&](const ckks::Ciphertext& c, unsigned bits = 8, double unit = 0) {

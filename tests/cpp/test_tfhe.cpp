@@ -24,8 +24,8 @@ Spec small(unsigned message_bits, unsigned group = 2) {
 
 Linear sum(std::vector<Term> terms, std::uint64_t constant) { return {std::move(terms), constant}; }
 
-/// Returns a circuit with AND and OR by one bootstrap, XOR by a bootstrap, XOR without one, and a majority of AND, OR and
-/// the first bit.
+/// Returns a circuit with these gates: AND and OR by one bootstrap, XOR by a bootstrap, XOR without one, and a majority of
+/// AND, OR and the first bit.
 std::shared_ptr<const Circuit> gates() {
   auto c = std::make_shared<Circuit>();
   c->inputs = 2, c->wires = 6;
@@ -59,7 +59,8 @@ TEST_P(Tfhe, EvaluatesGatesOfBits) {
   EXPECT_EQ(value(3, {}), (Values{0, 0, 0, 1, 1, 1}));
 }
 
-/// Returns a circuit of two digits: sum digit and carry by one bootstrap, and the product's low digit by another.
+/// Returns a circuit of two digits: one bootstrap gives the digit and the carry of the sum, another the low digit of the
+/// product.
 std::shared_ptr<const Circuit> digit_adder(const Spec& spec) {
   const std::uint64_t unit = unit_of(spec);
   auto c = std::make_shared<Circuit>();
@@ -152,7 +153,7 @@ TEST(TfheErrors, AreTypedAndEarly) {
     const ProgressScope scope([](double) { throw CancelledError("stopped"); });
     EXPECT_THROW(secret.evaluation_keys(), CancelledError);
   }
-  // A sum far beyond the noise limit is an error instead of a wrong value.
+  // A sum whose noise is far above the limit is an error instead of a wrong value.
   const lwe::Tensor zero = p.context()->tensor({}, 1);
   std::vector<std::uint64_t> words(p.context()->words());
   lwe::upload(zero, words);
@@ -162,7 +163,7 @@ TEST(TfheErrors, AreTypedAndEarly) {
 TEST(TfheRun, ALayerIsOneLaunchUnlessManyResultsWouldBeUnused) {
   const Parameters p(small(0));
   EXPECT_EQ(p.context()->prepared(gates())->launches().size(), 3u);  // launches: two layers, and the outputs
-  // The layer has one bootstrap of two results and many of one result.
+  // The layer has one bootstrap with two results and many bootstraps with one result.
   for (const auto& [alone, launches] : {std::pair{64u, 2u}, std::pair{65u, 3u}}) {
     auto c = std::make_shared<Circuit>();
     c->inputs = 1, c->tables = {{{kEighth}}}, c->layers.resize(1), c->wires = 1;
@@ -265,7 +266,7 @@ TEST(TfheParameters, NamedSetsCompute) {
     const Ciphertext first = make_ciphertext(p.context(), a.data().key, type, out[0]);
     using Values = std::vector<std::uint64_t>;
     EXPECT_EQ(secret.decrypt(first), bits ? (Values{0, 0, 0, 1}) : (Values{2, 0, 0, 2})) << name;
-    // The limit is far above the predicted deviation, and far below the errors of a wrong gadget or key.
+    // The limit is far above the predicted deviation, and far below the errors that a wrong gadget or key causes.
     for (double e : secret.errors(first)) EXPECT_LT(std::abs(e), 8 * std::exp2(p.predicted().bootstrap / 2)) << name;
   }
 }

@@ -53,7 +53,7 @@ TEST_P(Compute, RefusesWhatDoesNotFit) {
 INSTANTIATE_TEST_SUITE_P(Encodings, Compute, testing::Values(0, 1, 2));
 
 /// The two bootstraps of a half adder have the same input. The noise of their results is uncorrelated, so later operations
-/// may treat it as independent.
+/// may treat the results as independent.
 TEST(HalfAdder, SumAndCarryAreFreshAndIndependent) {
   constexpr std::size_t kBits = 4096;
   Spec spec = test::small_tfhe();

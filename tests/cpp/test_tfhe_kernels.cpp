@@ -1,5 +1,5 @@
-// TFHE's kernels of device/call.h. Exact kernels have the bits of `ref`. Bootstraps are tested by the phases of their
-// results under noiseless keys, so that only the gadget's rounding remains.
+// TFHE's kernels of device/call.h. Kernels with exact arithmetic have the bits of `ref`. Bootstraps are tested by the phases
+// of their results under keys without noise, so only the gadget's rounding remains.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -91,7 +91,8 @@ std::vector<T> random_words(std::size_t count, u64 seed) {
   return all;
 }
 
-/// Returns a layer whose rows have no, one, two and many terms; it reads wires [0, wires) and writes the following wires.
+/// Returns a layer whose rows have no term, one, two and many terms; the layer reads wires [0, wires) and writes the
+/// following wires.
 GateLayer linear_layer(std::size_t rows, u32 wires, u64 seed) {
   std::mt19937_64 random(seed);
   GateLayer layer;
@@ -170,7 +171,7 @@ struct Keys {
     return sum;
   }
 
-  /// Returns the expected phase of output o of a noiseless bootstrap of `in`.
+  /// Returns the expected phase of output o of a bootstrap of `in` without noise.
   u64 expected(const u32* in, const u64* table, unsigned o, unsigned outputs) const {
     const std::size_t n = shape.degree;
     std::vector<u32> e(shape.n + 1);
@@ -181,8 +182,8 @@ struct Keys {
     return at < n ? table[at] : u64{0} - table[at - n];
   }
 
-  /// Returns a bound of the standard deviation, in words, of the gadget's rounding over a blind rotation, plus room for the
-  /// FFT's rounding.
+  /// Returns a bound of the standard deviation of the gadget's rounding over a blind rotation, in words, with room for the
+  /// rounding of the FFT.
   double deviation() const {
     const double kept = std::ldexp(1.0, 64 - static_cast<int>(shape.gadget.log_base * shape.gadget.length));
     const double rounding = static_cast<double>(shape.wide()) / 2 + 1, groups = static_cast<double>(shape.groups());
@@ -338,7 +339,7 @@ TEST_P(TfheBootstrap, GivesTheTablesValueAtThePhase) {
         }
       }
     }
-    // If the gadget rounds, the error must not be too small either.
+    // If the gadget rounds, a too small error is also a failure.
     if (shape.gadget.log_base * shape.gadget.length <= 24 && shape.groups() > 1) {
       EXPECT_GT(squares / static_cast<double>(kItems * kRows * outputs), 0.01) << name;
     }
@@ -381,7 +382,7 @@ TEST(TfheKernels, BootstrapsAgreeWithRef) {
   }
 }
 
-/// With one instruction set, the bits of a batch are the same for any number of threads and any split of the batch.
+/// With one instruction set, a batch has the same bits for any number of threads and any split of the batch.
 TEST(TfheKernels, BitsDoNotDependOnBatchOrThreads) {
   const BootstrapShape shape{8, 1, 512, {13, 2}, 2};
   const Keys keys(shape, 19);
@@ -409,7 +410,7 @@ TEST(TfheKernels, BitsDoNotDependOnBatchOrThreads) {
   }
 }
 
-/// Copies to some rows the mask of the previous row, as for bootstraps of the same combination.
+/// Gives some rows the mask of the previous row, as in bootstraps of the same combination.
 template <class T>
 void repeat_masks(const View& v, std::size_t dimension, const std::vector<u32>& components,
                   const std::vector<bool>& repeats) {
@@ -558,7 +559,7 @@ TEST(TfheKernels, ModulusSwitchSubtractsTheExpectedRounding) {
     }
     plain += drift * drift, mitigated += off * off;
   }
-  EXPECT_LT(mitigated, 0.6 * plain);  // expected ratio: 1/2, the variance of a key bit divided by its mean square
+  EXPECT_LT(mitigated, 0.6 * plain);  // expected: 1/2, the variance of a key bit divided by its mean square
 }
 
 TEST(TfheKernels, NullCountsBytesAndProducts) {

@@ -1,5 +1,5 @@
-// A backend with two kernels of its own, written from the headers of device/ alone, runs every call. Composites are
-// expanded, and other calls run on its fallback device.
+// A backend with two kernels of its own, written only from the headers of device/, runs every call. Composite kernels are
+// expanded, and other calls run on the fallback device.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -54,7 +54,7 @@ class ToyConstants final : public device::Kernels {
   std::size_t preferred_items(std::size_t) const override { return 1; }
 };
 
-/// A device in host memory, which allocates its memory by `ref`.
+/// A device in host memory that allocates its memory by `ref`.
 class ToyDevice final : public device::Device {
  public:
   explicit ToyDevice(const std::string& other) : fallback_(device::open_device(other)) {}
@@ -88,7 +88,7 @@ class ToyDevice final : public device::Device {
   Nothing nothing_;
 };
 
-/// Registers the kind "toy", whose option is the fallback device.
+/// Registers the device kind "toy", whose option names the fallback device.
 void register_toy() {
   static std::once_flag once;
   std::call_once(once, [] {

@@ -15,7 +15,7 @@ using device::Workspace;
 using math::u64;
 using math::Word;
 
-/// Views over memory whose words equal their offsets.
+/// Views over memory in which each word equals its offset.
 class Views : public testing::Test {
  protected:
   Views() {
@@ -54,7 +54,8 @@ TEST_F(Views, SlicesMayBeReversed) {
   EXPECT_EQ(items(broadcast_view(slice_view(v, 0, 1, -1, 2), {2, 2})), (Items{1, 0, 1, 0}));
 }
 
-/// Like NumPy, reshape returns a view if the joined axes have uniform strides, with the same items in the same order.
+/// Like in NumPy, reshape returns a view if the joined axes have uniform strides. The view has the same items in the same
+/// order.
 TEST_F(Views, AreReshapedWithoutACopyIfTheStridesAllowIt) {
   const View swapped = transpose_view(view({4, 3}), {1, 0});  // (3, 4) with strides (1, 3)
   for (const device::Shape& shape :

@@ -49,7 +49,7 @@ class Sums : public testing::TestWithParam<const char*> {
       ASSERT_EQ(made.components(), expected.components());
       const Bytes words = ring::download(expected);
       EXPECT_EQ(ring::download(made), words);
-      // The sum may overwrite the first term if that has the sum's shape and components.
+      // The sum may overwrite the first term if this term has the shape and the components of the sum.
       std::vector<ring::WeightedTerm> own = terms;
       own[0].x = ring::copy(terms[0].x);
       const RnsTensor over = ring::weighted_sum(own, constant, true);
@@ -166,7 +166,7 @@ TEST(CkksSums, EqualSeparateOperations) {
     }
   }
   EXPECT_EQ(ckks::weighted_sum({{x}}).to_bytes(), x.to_bytes());
-  // A sum refuses operands that one of the separate operations refuses.
+  // A sum refuses operands that any of the separate operations refuses.
   EXPECT_THROW(ckks::weighted_sum({{x, 0.3, scale}, {z, 0.3, 2 * scale}}), ScaleError);
   EXPECT_THROW(ckks::weighted_sum({{x, 0.3, 0.5}}), ScaleError);
   EXPECT_THROW(ckks::weighted_sum({{x, 0.3, 0x1p300}}), LevelError);

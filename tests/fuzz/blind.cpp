@@ -1,6 +1,6 @@
-// Runs one target for some seconds on mutated inputs, without a fuzzer's guidance and without clang: for g++'s sanitizers
-// and for machines with many cores. blind TARGET SECONDS [SEED]: equal seeds give equal inputs. Writes faulty inputs to the
-// current folder.
+// Runs one target for some seconds on mutated inputs, without a fuzzer's guidance and without clang. The program is for
+// g++'s sanitizers and for machines with many cores. Usage: blind TARGET SECONDS [SEED]; equal seeds give equal inputs.
+// Inputs with faults are written to the current folder.
 #include <execinfo.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ extern "C" __attribute__((weak)) void __asan_set_death_callback(void (*callback)
 namespace heliograph::fuzz {
 namespace {
 
-constexpr unsigned kWaitSeconds = 300;  // real time, for inputs that wait without end
+constexpr unsigned kWaitSeconds = 300;  // real time, for inputs that wait forever
 
 Bytes current;  // the input that the target currently runs
 std::string fault_name;
@@ -47,8 +47,8 @@ extern "C" void died(int signal) {
   ::raise(signal);
 }
 
-/// On a fatal signal, writes the input and its location, also on stack overflow; the address sanitizer does this itself,
-/// except for hangs.
+/// On a fatal signal, also after a stack overflow, writes the input and its location. The address sanitizer does this
+/// itself, except for hangs.
 void leave_traces() {
   void* first[1];
   ::backtrace(first, 1);  // loads libraries now, because a signal handler must not load them

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the fuzz targets in parallel and counts executions, coverage and faults (docs/fuzzing.md). Needs the program, this file,
-benchmarks/report/results.py and Python.
+"""Runs the fuzz targets in parallel and counts executions, coverage and faults (docs/fuzzing.md). The script needs the
+program, this file, benchmarks/report/results.py and Python.
 
     campaign.py run PROGRAM --seconds 600 --work DIR [--processes json=4,container=3] [--out counts.jsonl]
     campaign.py counts FILE...               # adds counts of other machines (run --out) to benchmarks/results/fuzz.jsonl
@@ -11,7 +11,8 @@ benchmarks/report/results.py and Python.
     campaign.py blind plain|sanitized --on MACHINE --commit COMMIT LOG...   # adds the output of fuzz_blind to it
     campaign.py page                         # writes the counts of benchmarks/results/fuzz.jsonl to docs/fuzzing.md
 
-Counts of several runs into one file add up. The exit status is 1 if there are faults; DIR/TARGET/faults has their inputs.
+If several runs write to one file, their counts are added. The exit status is 1 if there are faults; the inputs with faults
+are in DIR/TARGET/faults.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def unpack(folder: Path) -> None:
 
 
 def targets(program: Path) -> list[str]:
-    """Returns the names of the targets, which the program lists in its error for an unknown target."""
+    """Returns the names of the targets; the program lists them in its error message for an unknown target."""
     said = subprocess.run([program, "none"], capture_output=True, text=True, check=False).stderr
     return re.findall(r"[a-z-]+", said.rpartition("the targets are ")[2])
 
@@ -110,12 +111,12 @@ def until(program: Path, target: str, folder: Path, end: float, log: Path) -> Co
         before = time.time()
         counts = once(program, target, folder, max(1, int(left)), log)
         if counts["status"] != 0 and time.time() - before < 2:
-            time.sleep(2)  # waits, so that an immediate fault does not restart the process in a loop
+            time.sleep(2)  # waits, so a fault at the start does not restart the process in a tight loop
     return counts
 
 
 def run(program: Path, work: Path, seconds: int, processes: dict[str, int], only: list[str]) -> dict[str, Counts]:
-    """Runs all targets concurrently, each in one process or in `processes[name]`."""
+    """Runs all targets concurrently, each in one process or in `processes[name]` processes."""
     names = [n for n in targets(program) if not only or n in only]
     found: dict[str, Counts] = {}
     lock, end = threading.Lock(), time.time() + seconds
@@ -160,27 +161,27 @@ def merged(old: dict[str, Counts], new: dict[str, Counts]) -> dict[str, Counts]:
 
 
 def machine() -> str:
-    """Returns the processor's name and number of cores."""
+    """Returns the name of the processor and its number of cores."""
     names = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
     return f"{names[0] if names else 'unknown'}, {os.cpu_count()} cores"
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Returns the counts in a file, with the targets by name; no targets if there is no file."""
+    """Returns the counts in a file, with the targets by name. If there is no file, there are no targets."""
     told = results.read(path) if path.exists() else {"results": []}
     targets = {row["target"]: {k: v for k, v in row.items() if k != "target"} for row in told.pop("results")}
     return told | {"targets": targets}
 
 
 def write(path: Path, told: dict[str, Any]) -> None:
-    """Writes counts, one target a line."""
+    """Writes counts to a file, one target a line."""
     rows = [{"target": name} | counts for name, counts in sorted(told["targets"].items())]
     run = {key: value for key, value in sorted(told.items()) if key != "targets"}
     results.save(path, run | {"results": rows})
 
 
 def record(path: Path, found: dict[str, Counts], ran: list[str]) -> None:
-    """Adds the counts of runs to a file. `ran` lists the commit and the machine of each run."""
+    """Adds the counts of some runs to a file. `ran` lists the commit and the machine of each of these runs."""
     told = read(path)
     told["targets"] = merged(told["targets"], found)
     told["ran"] = sorted({*told.get("ran", []), *ran})
@@ -216,7 +217,7 @@ def keep(program: Path, work: Path, only: list[str]) -> None:
 
 
 def blind_table(blind: dict[str, Any]) -> list[str]:
-    """Returns the table of the runs of fuzz_blind: of a normal build, and of one with both sanitizers."""
+    """Returns the table of the runs of fuzz_blind: runs of a normal build, and runs of a build with both sanitizers."""
     rows = ["| target | without guidance | of them under sanitizers | faults |", "|---|---|---|---|"]
 
     def row(name: str, of: list[str]) -> str:
@@ -249,7 +250,7 @@ def table(told: dict[str, Any]) -> str:
 
 
 def page(told: dict[str, Any], text: str) -> str:
-    """Returns the page with the counts between its markers."""
+    """Returns the page with the tables inserted between its markers."""
     begin, end = "<!-- campaign -->\n", "\n<!-- end of campaign -->"
     head, rest = text.split(begin)
     return head + begin + table(told) + end + rest.split(end)[1]

@@ -29,17 +29,17 @@ namespace fuzz = heliograph::fuzz;
 using fuzz::Bytes;
 
 const fuzz::Target* g_target = nullptr;
-// program name and flags for the processes that libFuzzer starts itself
+// name and flags of the program, for the processes that libFuzzer itself starts
 constexpr const char* kVariable = "HELIOGRAPH_FUZZ_TARGET";
-constexpr std::size_t kLeastLength = 262144;  // maximum bytes of an input, or else twice those of a valid input
+constexpr std::size_t kLeastLength = 262144;  // maximum bytes of an input; default: twice the bytes of a valid input
 
 std::span<const std::byte> bytes_of(const std::uint8_t* data, std::size_t size) {
   return std::as_bytes(std::span(data, size));
 }
 
-/// A cache of parsed containers, by the digest at their end. libFuzzer mutates an input and its mutants many times, so
-/// parsing each would take longer than running it. The cache returns the container also for damaged bytes that still end in
-/// its digest.
+/// A cache of parsed containers by the digest at the end of a container. libFuzzer mutates an input and its mutants many
+/// times, so parsing each would take longer than running it. The cache also returns the container for damaged bytes that
+/// still end in its digest.
 class Documents {
  public:
   std::optional<fuzz::Document> open(std::span<const std::byte> bytes) {
@@ -48,7 +48,7 @@ class Documents {
     if (document) keep(bytes, *document);
     return document;
   }
-  /// Returns the bytes of a document. Caches the document if the bytes parse to the same document: its arrays have no
+  /// Returns the bytes of a document. Caches the document if its bytes parse to the same document, so its arrays have no
   /// explicit offset or length.
   Bytes sign(fuzz::Document document) {
     Bytes bytes = fuzz::sign(document);
@@ -80,7 +80,7 @@ class Documents {
 };
 Documents documents;
 
-/// Copies bytes to `out`; if there are too many bytes, `out` keeps its old bytes.
+/// Copies bytes to `out`; if they do not fit, `out` keeps its old bytes.
 std::size_t put(const Bytes& bytes, std::uint8_t* out, std::size_t size, std::size_t max_size) {
   if (bytes.size() > max_size) return size;
   std::memcpy(out, bytes.data(), bytes.size());
@@ -103,9 +103,9 @@ void stop(int /*signal*/) {
 
 }  // namespace
 
-// Unreasonable allocation sizes return no memory, which the library must report as OutOfMemoryError. The sanitizer records
-// only the last 4 callers of an allocation, which saves a sixth of the time. To see all callers of a fault, run its input
-// again with ASAN_OPTIONS=malloc_context_size=30.
+// An allocation of unreasonable size returns no memory, and the library must report this as OutOfMemoryError. The sanitizer
+// records only the last 4 callers of an allocation; this saves a sixth of the time. To see all callers of a fault, run the
+// input again with ASAN_OPTIONS=malloc_context_size=30.
 const char* __asan_default_options() {
   return "allocator_may_return_null=1:max_allocation_size_mb=512:detect_leaks=1:quarantine_size_mb=16:malloc_context_size=4";
 }
@@ -130,8 +130,8 @@ int LLVMFuzzerInitialize(int* argc, char*** argv) {
   fuzz::end_slow_inputs(stop);
   std::size_t longest = kLeastLength;
   for (const Bytes& base : g_target->bases()) longest = std::max(longest, 2 * base.size());
-  // The given flags follow these and override them. libFuzzer's limit counts real time, which other processes lengthen: it
-  // detects waits without end. `TimeLimit` detects slow inputs.
+  // The given flags follow these and override them. libFuzzer's limit counts real time, which becomes longer if other
+  // processes run. The limit detects inputs that wait forever. `TimeLimit` detects slow inputs.
   static std::string flags[] = {"-max_len=" + std::to_string(longest), "-len_control=0", "-timeout=300",
                                 "-rss_limit_mb=2560"};
   for (std::string& flag : flags) arguments.insert(arguments.begin() + 1, flag.data());

@@ -1,4 +1,4 @@
-// The time limit of an input, in processor time: other processes on a busy machine do not lengthen it.
+// The time limit of an input in processor time, which does not become longer on a busy machine.
 #pragma once
 
 #include <sys/time.h>
@@ -15,7 +15,7 @@ inline void end_slow_inputs(void (*handler)(int)) {
   ::sigaction(SIGPROF, &action, nullptr);
 }
 
-/// The time limit of one input, during the object's lifetime.
+/// The time limit of one input while the object exists.
 class TimeLimit {
  public:
   static constexpr time_t kSeconds = 30;

@@ -103,7 +103,7 @@ Json nasty(Random& r) {
   }
 }
 
-// Changes one part of a JSON value. JSON values are immutable, so the values that contain the changed part are made again.
+// Changes one part of a JSON value. JSON values are immutable, so all values that contain the changed part are made again.
 
 Json changed(const Json& value, Random& r);
 
@@ -192,7 +192,8 @@ Axes axes_of(const Json& holder) {
   }
 }
 
-/// Sets the array's shape and resizes its data, keeping the contents. Data that would be longer than `room` keep their size.
+/// Sets the shape of an array and resizes its data, which keep their contents. Data that would become longer than `room`
+/// keep their size.
 void reshape(Piece& piece, const Axes& axes, std::size_t room) {
   piece.entry["shape"] = Json::array_of(axes);
   std::size_t bytes = 1;
@@ -260,7 +261,7 @@ void change_shape(Document& d, Random& r, std::size_t room) {
   }
 }
 
-/// Changes the field of the header for degree, level, seeds or wires, and the array axis that follows from it.
+/// Changes the header's field for degree, level, seeds or wires, and the array axis whose length follows from this field.
 void change_kind(Document& d, Random& r, std::size_t room) {
   if (!d.header.is_object() || d.arrays.empty()) return;
   const std::uint64_t value = 1 + r.below(3);
@@ -295,7 +296,7 @@ void change_words(Document& d, Random& r, std::size_t /*room*/) {
   }
 }
 
-/// Changes words of a recorded program: numbers, places, strides, list lengths and list entries.
+/// Changes words of a recorded program: numbers, places, strides, lengths of lists and entries of lists.
 void change_calls(Document& d, Random& r, std::size_t room) {
   const auto calls = std::find_if(d.arrays.begin(), d.arrays.end(), [](const Piece& p) {
     return p.entry.is_object() && p.entry.contains("name") && p.entry.at("name") == Json("calls");
@@ -428,7 +429,7 @@ void change_parameters(Document& d, Random& r, std::size_t /*room*/) {
 
 void change_header(Document& d, Random& r, std::size_t /*room*/) { d.header = changed(d.header, r); }
 
-/// A kind of change, and how many of 32 mutations use it.
+/// A kind of change, and the number of mutations out of 32 that use it.
 struct Change {
   std::size_t of_32;
   void (*make)(Document& d, Random& r, std::size_t room);

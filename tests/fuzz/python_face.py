@@ -1,10 +1,10 @@
-"""The Python interface under arguments of every kind: parameters, keys, encryption, operators, indices, files.
+"""Calls the Python interface with arguments of every kind: parameters, keys, encryption, operators, indices, files.
 
     python tests/fuzz/python_face.py [CORPUS] [-max_total_time=60 and other flags of libFuzzer]    # needs atheris
     python tests/fuzz/python_face.py --cases 10000 --seed 7                                        # random inputs, without it
 
-An input is a string of draws that selects a call and its arguments. Each call must end in bounded time and memory, with a
-result, a typed error, or the TypeError that Python raises for arguments of a wrong type.
+An input is a string of bytes from which choices are drawn: a call and its arguments. Each call must end within bounded time
+and memory. A call must give a result, a typed error, or the TypeError that Python raises for arguments of a wrong type.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SECONDS = 30  # time limit of one input in seconds
 
 
 class Draws(random.Random):
-    """Random choices that are read from an input's bytes; after its end, from zeros."""
+    """Random choices that are read from the bytes of an input; after its end, from zeros."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(0)
@@ -54,12 +54,12 @@ class Draws(random.Random):
         return self.getrandbits(53) * 2.0**-53
 
     def sample(self, population: Any, k: int, **_: Any) -> list[Any]:  # type: ignore[override]
-        """Draws without replacement; the library's own method repeats draws of equal values, and zeros would never end."""
+        """Draws without replacement. The library's method repeats draws of equal values, so it would never end on zeros."""
         left = list(population)
         return [left.pop(self.randrange(len(left))) for _ in range(k)]
 
     def number(self) -> Any:
-        """Returns an integer or a float, often an extreme one."""
+        """Returns an integer or a float, often an extreme value."""
         found = self.choice(resign.NUMBERS) if self.getrandbits(1) else self.getrandbits(4) - 4
         return found if self.getrandbits(2) else np.float64(found) if isinstance(found, float) else found
 
@@ -83,7 +83,7 @@ class Draws(random.Random):
         return self.choice([made, made.T, made[::-1] if made.ndim else made, made.tolist()])
 
     def index(self) -> Any:
-        """Returns an index: an integer, a slice, a list or a tuple of these."""
+        """Returns an index: an integer, a slice, a list, or a tuple of such indices."""
         one: list[Callable[[], Any]] = [
             self.number,
             lambda: slice(*(self.choice([None, self.number()]) for _ in range(3))),
@@ -112,7 +112,7 @@ def tensor(d: Draws) -> tuple[Any, resign_uses.Party]:
 
 
 def make_parameters(d: Draws) -> Any:
-    """Makes parameter sets by name and by numbers, most of which are impossible."""
+    """Makes parameter sets by name and by numbers; most of these numbers are impossible."""
     scheme, numbers = d.choice([hg.bfv, hg.bgv, hg.ckks, hg.tfhe]), {}
     names = [
         "depth",
@@ -141,7 +141,7 @@ def make_parameters(d: Draws) -> Any:
     ]
     for _ in range(d.randrange(6)):
         numbers[d.choice(names)] = d.value()
-    # Large rings are valid and slow.
+    # Large rings are valid but slow.
     if isinstance(numbers.get("n"), int) and numbers["n"] > 2048:
         numbers["n"] = 1024
     if "depth" in numbers or "precision" in numbers:

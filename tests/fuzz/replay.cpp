@@ -33,7 +33,7 @@ TEST_P(Fuzz, Bases) {
     if (!target_.container) continue;
     const auto document = open(base);
     ASSERT_TRUE(document);
-    EXPECT_EQ(sign(*document), base);  // the fuzz tests write files like the engine
+    EXPECT_EQ(sign(*document), base);  // the fuzz tests write files in the same way as the engine
   }
 }
 
@@ -64,7 +64,7 @@ TEST_P(Fuzz, Resigned) {
     EXPECT_NO_THROW(target_.run(bytes)) << "seed " << seed;
     opened += open(bytes).has_value();
   }
-  EXPECT_GT(opened, 200u);  // most pass the container's checks and reach the readers of objects
+  EXPECT_GT(opened, 200u);  // most files pass the container's checks and reach the readers of objects
 }
 
 std::vector<std::string> names() {

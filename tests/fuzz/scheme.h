@@ -1,5 +1,5 @@
-// Fuzz targets for the ciphertexts and keys of a scheme. The targets compute on each loaded object alone, and with the keys
-// of a small party.
+// Fuzz targets for the ciphertexts and keys of a scheme. The targets compute on each loaded object on its own, and together
+// with the keys of a small party.
 #pragma once
 
 #include "heliograph/files.h"
@@ -19,9 +19,9 @@ T read_again(std::span<const std::byte> input, const char* otherwise) {
   return read;
 }
 
-/// Returns the fuzz targets of a scheme. `Party` is a small secret key with its public objects, made once. `Party` must have
-/// a type Scheme; valid inputs: ciphertexts(), evaluation_keys(); and functions that use loaded objects: use_alone(x),
-/// use_together(x, choice below kChoices), and use(key) for each kind of key.
+/// Returns the fuzz targets of a scheme. `Party` is a small secret key with its public objects, which is made once. `Party`
+/// must have a type Scheme; valid inputs: ciphertexts(), evaluation_keys(); and functions that use loaded objects:
+/// use_alone(x), use_together(x, choice below kChoices), and use(key) for each kind of key.
 template <class Party>
 class SchemeTargets {
  public:
@@ -36,7 +36,7 @@ class SchemeTargets {
 
  private:
   using Scheme = typename Party::Scheme;
-  static constexpr std::size_t kKeyChoices = 16;  // number of ways to combine a loaded ciphertext with loaded keys
+  static constexpr std::size_t kKeyChoices = 16;  // number of ways in which a loaded ciphertext is combined with loaded keys
 
   static const Party& party() {
     static const Party made;

@@ -1,4 +1,4 @@
-// Fuzzes operations that compute nothing (reshape, slices...), on tensors of any scheme and shape.
+// Fuzzes operations that only rearrange tensors (reshape, slices...), on tensors of any scheme and shape.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ inline std::size_t items_of(const Shape& shape) {
   return count;
 }
 
-/// Returns whether sums along an axis are fast. An axis of length zero can make valid results that are so large that they
-/// are refused only for lack of memory, which is slow.
+/// Returns whether sums along an axis are fast. If an axis has length zero, a valid result can be so large that it is
+/// refused only after memory has run out. A refusal after memory has run out is slow.
 inline bool is_small(const Shape& shape) {
   std::size_t count = 1;
   for (std::size_t axis : shape)

@@ -20,7 +20,7 @@ void store(std::span<std::byte> bytes, std::size_t offset, T value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
 }
 
-/// Returns the canonical text of type, header and arrays. `header` and `type` are already JSON texts.
+/// Returns the canonical text of type, header and arrays. `header` and `type` are already texts in JSON.
 std::string header_text(const Document& d, const std::string& header, const std::string& type, std::size_t offset) {
   io::Json entries = io::Json::array();
   for (const Piece& piece : d.arrays) {
@@ -54,7 +54,7 @@ std::optional<Document> open(std::span<const std::byte> bytes) {
 
 Bytes sign(const Document& d) {
   const std::string header = d.header.dump(), type = d.type.dump();
-  std::string text;  // the text's length depends on the offsets that it contains
+  std::string text;  // the length of the text depends on the offsets in it
   std::size_t guess = 0;
   do {
     guess = text.size();

@@ -1,5 +1,5 @@
-// Parses and rebuilds containers with any contents. Lengths, canonical text and digest are valid, so other errors pass io/
-// and reach the readers of objects.
+// Parses and rebuilds containers with any contents. Lengths, canonical text and digest are valid, so other faults get past
+// io/ and reach the readers of objects.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace heliograph::fuzz {
 using Bytes = std::vector<std::byte>;
 
 struct Piece {
-  io::Json entry;  // the array's entry in the header; "offset" and "bytes" are computed if missing
+  io::Json entry;  // the array's entry in the header; "offset" and "bytes" are computed if they are missing
   Bytes data;
 };
 
@@ -25,14 +25,14 @@ struct Document {
   std::uint32_t version = 0;  // version of the format
 };
 
-/// Parses a container that io/ reads; nullopt for other bytes.
+/// Parses a container that io/ accepts; returns nullopt for other bytes.
 std::optional<Document> open(std::span<const std::byte> bytes);
-/// Returns the container's bytes with the digest. Throws InternalError for values that JSON cannot represent.
+/// Returns the bytes of the container, including the digest. Throws InternalError for values that JSON cannot represent.
 Bytes sign(const Document& document);
-/// Recomputes the digest (and, with `length`, the total length) of bytes that look like a container.
+/// Recomputes the digest of bytes that look like a container; with `length`, recomputes the total length, too.
 void sign_again(std::span<std::byte> bytes, bool length);
 
-/// Returns the hash of the header's field "parameters". `named`: including the set's name.
+/// Returns the hash of the header's field "parameters". `named`: the set's name is included in the hash.
 std::string hash_of_parameters(const io::Json& parameters, bool named);
 
 }  // namespace heliograph::fuzz

@@ -13,7 +13,7 @@ namespace {
 using cinnamon::Files;
 using cinnamon::Program;
 
-/// Splits the input into files, which begin at lines "=== name".
+/// Splits the input into files; each file begins with a line "=== name".
 Files split(std::span<const std::byte> input) {
   std::string_view text(reinterpret_cast<const char*>(input.data()), input.size());
   constexpr std::string_view mark = "=== ";
@@ -38,7 +38,7 @@ struct Owner {
 
 ckks::Values some() { return {.data = {0.5, -0.25, 1.0}, .width = 3}; }
 
-/// Runs the program on inputs of the names and levels that it declares.
+/// Runs the program on inputs with the names and levels that the program declares.
 void use(const Program& program) {
   static const Owner owner;
   cinnamon::Constants constants{.tolerance = 1e300};
@@ -188,8 +188,8 @@ k4 | K:0:2:1:0:c0:[0,1] | [0]
 ;
 )";
 
-/// Sample program: x w + x with one limb less, whose scales follow from the sum, and a product with scalars. Two chips store
-/// parts of y's second component.
+/// Sample program: x w + x with one limb less, whose scales follow from the sum, and a product with scalars. Two chips each
+/// store a part of the second component of y.
 constexpr std::string_view kParts = R"(=== instructions0
 Instruction Stream 0:
 load r0: i1(0)

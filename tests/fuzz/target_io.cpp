@@ -12,7 +12,7 @@ namespace {
 using io::Container;
 using io::Json;
 
-/// Calls every accessor on every field: each returns a value or throws DamagedFileError.
+/// Calls every accessor on every field; each accessor returns a value or throws DamagedFileError.
 void read_everything(const Json& value) {
   constexpr std::size_t kMost = 1 << 20;
   attempt([&] { value.as_bool("value"); });

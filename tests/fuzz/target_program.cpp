@@ -152,8 +152,8 @@ struct TfheParty {
 
 template <class Party>
 struct Programs {
-  // A quarter of the inputs is called, because a call takes ten times as long as loading; a third is rewritten. Results of
-  // half of the calls are used in slow operations.
+  // A quarter of the loaded programs is called, because a call takes ten times as long as loading. A third is rewritten.
+  // In half of the calls, the results are used in slow operations.
   static constexpr std::size_t kChoices = 8, kRoundTrips = 3, kCalls = 4;
 
   static const Party& party() {

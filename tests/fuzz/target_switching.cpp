@@ -10,7 +10,7 @@ namespace {
 
 /// Small secret keys of both schemes with their public objects.
 struct Party {
-  static constexpr std::size_t kUses = 128, kRoundTrips = 4;  // shares of the inputs that run slow operations
+  static constexpr std::size_t kUses = 128, kRoundTrips = 4;  // shares of the inputs for which slow operations run
 
   static ckks::Spec spec() {
     ckks::Spec s = ckks::make_bootstrapping_spec(2048, 6, 39, 49.9, 3, 64, true);

@@ -1,4 +1,4 @@
-// Fuzz targets. A target accepts any bytes; it must return, or throw a typed error, in bounded time and memory.
+// Fuzz targets. A target accepts any bytes. A target must return or throw a typed error, in bounded time and memory.
 #pragma once
 
 #include <functional>
@@ -13,16 +13,17 @@ namespace heliograph::fuzz {
 struct Target {
   std::string name;
   void (*run)(std::span<const std::byte> input);  // runs one input; throws an untyped error if the library has a fault
-  /// Returns valid inputs, from which the fuzzer starts; made once.
+  /// Returns valid inputs from which the fuzzer starts; they are made only once.
   const std::vector<Bytes>& (*bases)();
-  bool container;  // whether inputs are containers, which are mutated as documents and get a new digest
+  bool container;  // whether inputs are containers: these are mutated as documents and get a new digest
 };
 
 const std::vector<Target>& targets();
 /// Returns the target of this name. Throws a ParameterError that lists the existing targets.
 const Target& target(const std::string& name);
 
-/// Whether every program that loads is called; by default some are, because calls are slow. Tests of the corpus set it.
+/// Whether every program that loads is also called. By default only some programs are called, because calls are slow. Tests
+/// of the corpus set this variable.
 inline bool call_every_program = false;
 
 std::vector<Target> io_targets();
@@ -51,7 +52,7 @@ inline void expect(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
 }
 
-/// An in-memory file with these bytes, whose path can be given to functions that read only paths.
+/// A file in memory with these bytes. The file has a path, for functions that read only from paths.
 class MemoryFile {
  public:
   explicit MemoryFile(std::span<const std::byte> bytes);
@@ -68,7 +69,8 @@ class MemoryFile {
 /// Returns the bytes of an object that can be saved only to a path.
 Bytes saved(const std::function<void(const std::string& path)>& save);
 
-/// Returns the number of the slow operation to run on an input: below `count`, and dependent on the input's content.
+/// Returns the number of the slow operation to run on an input. The number is below `count` and depends on the input's
+/// content.
 std::size_t choice(std::span<const std::byte> input, std::size_t count);
 
 }  // namespace heliograph::fuzz

@@ -20,7 +20,9 @@ def require_refused(attempt: Callable[[], Any], error: type[Exception], message:
 
 
 def in_threads(work: Callable[[int], Any], count: int) -> list[Any]:
-    """Returns the results of work(0), work(1), ..., each run in its own thread; reraises an exception of any of them."""
+    """Returns the results of work(0), work(1), ..., each of which runs in its own thread. Raises the exception of any of
+    them again.
+    """
     found: dict[int, Any] = {}
     failed: list[BaseException] = []
 
@@ -46,6 +48,6 @@ def load_program(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses looks the module up there
+    sys.modules[path.stem] = module  # dataclasses looks up the module there
     spec.loader.exec_module(module)
     return module

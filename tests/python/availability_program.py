@@ -1,6 +1,6 @@
-"""Calls functions with invalid and extreme arguments: each call must end at once, with a result or a typed error.
+"""Calls functions with invalid and extreme arguments. Each call must end quickly, with a result or a typed error.
 
-``python availability_program.py GROUP`` prints the name of each case before it runs, and all faults at the end.
+``python availability_program.py GROUP`` prints the name of each case before the case runs, and all faults at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import ckks_rig
 import heliograph as hg
 import tfhe_rig
 
-LIMIT = 5.0  #: limit per case in processor seconds, which other load does not lengthen; nearly all cases take milliseconds
+LIMIT = 5.0  #: limit per case in processor seconds, which do not depend on other load; nearly all cases take milliseconds
 N = 1024
 
 #: Invalid and extreme arguments for each integer parameter.
@@ -256,7 +256,7 @@ def named(value: Any) -> str:
 
 
 def faults(cases: dict[str, Case]) -> Iterator[str]:
-    """Runs the cases and yields a description of each case that fails or exceeds the time limit."""
+    """Runs the cases and yields a description of each case that fails or takes longer than the time limit."""
     for name, (call, values) in cases.items():
         for value in values:
             print(f"{name}: {named(value)}", flush=True)

@@ -53,7 +53,7 @@ def results(n: int, log_q: int, special: int, word_size: int, batch: int, scheme
     return digests
 
 
-#: Numbers of the parameter sets: both word sizes, each with one and with several special primes.
+#: The parameter sets in numbers: both word sizes, each with one and with several special primes.
 SETS: dict[str, tuple[Any, ...]] = {
     "w64": (1024, 130, 1, 64, 20),
     "w64 digits": (1024, 190, 2, 64, 17),

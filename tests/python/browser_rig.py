@@ -1,4 +1,4 @@
-"""Headless Chromium, driven over its DevTools pipe, for tests of pages: mouse, keys, visible text."""
+"""Controls a headless Chromium over its DevTools pipe, for tests of pages: mouse, keys, visible text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _QUIET = [
     "--password-store=basic",
     "--use-mock-keychain",
 ]
-# Key code and number of the keys without a letter.
+# Code and number of each key that types no letter.
 _KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
 
 
@@ -56,7 +56,7 @@ class Browser:
             "about:blank",
         ]
 
-        # The browser reads descriptor 3 and writes descriptor 4. The pipes may have these numbers already, so move them
+        # The browser reads descriptor 3 and writes descriptor 4. The pipes may already have these numbers, so they are moved
         # first.
         line = 'exec 8<&"$1" 9>&"$2"; shift 2; exec 3<&8 4>&9 8<&- 9>&-; exec "$@"'
         command = ["bash", "-c", line, "browser", str(down[0]), str(up[1]), str(found()), *wanted]
@@ -140,7 +140,7 @@ class Page:
         return [e["params"] for e in self.browser.events if e.get("sessionId") == self._session and e["method"] == method]
 
     def go(self, address: str) -> None:
-        """Navigates to an address and returns when the page has loaded."""
+        """Navigates to an address and returns after the page has loaded."""
         before = len(self.events("Page.loadEventFired"))
         said = self.ask("Page.navigate", url=address)
         assert not said.get("errorText"), said
@@ -202,7 +202,7 @@ class Page:
         self._mouse("mouseReleased", x, y, False)
 
     def draw(self, selector: str, line: list[tuple[float, float]]) -> None:
-        """Draws a line through these points (fractions of width and height), by mouse or finger."""
+        """Draws a line through these points (fractions of width and height) by mouse or finger."""
         left, top, width, height = self.box(selector)
         places = [(left + x * width, top + y * height) for x, y in line]
         if self.phone:
@@ -239,12 +239,14 @@ class Page:
     # Requests and messages of the page
 
     def hosts(self) -> set[str]:
-        """Returns scheme, host and port of each request, without data: addresses."""
+        """Returns the scheme, host and port of each request, except for requests of data: addresses."""
         asked = (e["request"]["url"] for e in self.events("Network.requestWillBeSent"))
         return {"/".join(url.split("/")[:3]) for url in asked if not url.startswith("data:")}
 
     def complaints(self) -> list[str]:
-        """Returns the page's errors and warnings: from the console, scripts and the content security policy."""
+        """Returns the page's errors and warnings, which come from the console, from scripts and from the content security
+        policy.
+        """
         said = [e["entry"]["text"] for e in self.events("Log.entryAdded") if e["entry"]["level"] in ("error", "warning")]
         said += [
             str(e["args"]) for e in self.events("Runtime.consoleAPICalled") if e["type"] in ("error", "warning", "assert")

@@ -1,4 +1,4 @@
-"""Writes small limb programs for one chip or several, with key switches by input broadcast or output aggregation."""
+"""Writes small limb programs for one or several chips, with key switches by input broadcast or output aggregation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import heliograph as hg
 
-#: A polynomial: maps each limb to the register that holds it on the limb's chip.
+#: A polynomial: maps each limb to the register that holds the limb on its chip.
 Limbs = dict[int, str]
 
 
@@ -45,7 +45,7 @@ class Writer:
         return self.chips[limb % len(self.chips)]
 
     def term(self, kind: str, symbol: str) -> str:
-        """Returns the input's name in instructions (its term) for this symbol; declares the input at first use."""
+        """Returns the name (term) of an input in instructions for this symbol; declares the input when it is first used."""
         self.kinds[symbol] = kind
         return kind + str(self.terms.setdefault(symbol, len(self.terms) + 1))
 
@@ -100,7 +100,7 @@ class Writer:
         return self.meetings
 
     def rescale(self, x: Limbs) -> Limbs:
-        """Writes a division by the last prime. The chip of the last limb sends this limb to the other chips."""
+        """Writes a division by the last prime. The chip that holds the last limb sends this limb to the other chips."""
         top = max(x)
         owner = self.chip(top)
         rest = owner.new()
@@ -126,8 +126,10 @@ class Writer:
     def switch(
         self, x: Limbs, kind: int, turn: int, digits: list[list[int]], aggregate: bool = False
     ) -> tuple[Limbs, Limbs]:
-        """Writes a key switch. Input broadcast: each chip raises every digit to its own limbs and the special ones. Output
+        """Writes a key switch. Input broadcast: each chip raises every digit to the chip's own limbs and to the special
+        limbs. Output
         aggregation: each chip raises its own digit to all limbs, and the divided results are added up.
+
         """
         level = len(x)
         coefficients: dict[tuple[int, int], str] = {}  # chip, limb

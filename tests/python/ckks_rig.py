@@ -40,7 +40,7 @@ class Party:
         return hg.Server(keys).bind(self.secret.encrypt(values, **options))
 
     def check(self, tensor: hg.ckks.Tensor, expected: Any, error: float = 2e-6) -> None:
-        """Checks that a tensor decrypts to `expected` within `error`, and within the tensor's own error bound."""
+        """Checks that a tensor decrypts to `expected` within `error`, and also within the error bound of the tensor."""
         found = self.secret.decrypt(tensor)
         want = np.asarray(expected)
         assert found.dtype == (np.complex128 if np.iscomplexobj(want) else np.float64)
@@ -64,7 +64,7 @@ def stranger() -> Party:
 
 
 def real(*shape: int, seed: int = 1, size: float = 1.0) -> npt.NDArray[np.float64]:
-    """Returns values in [-size, size], `SLOTS` along the last axis."""
+    """Returns values in [-size, size], with `SLOTS` values along the last axis."""
     return np.random.default_rng(seed).uniform(-size, size, (*shape, SLOTS))
 
 

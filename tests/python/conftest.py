@@ -1,4 +1,4 @@
-"""Settings of all tests. Several pytest processes share the machine, so each computes with one thread by default."""
+"""Settings of all tests. Several pytest processes share the machine, so by default each computes with one thread."""
 
 from __future__ import annotations
 

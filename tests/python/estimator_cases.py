@@ -1,4 +1,4 @@
-"""scikit-learn estimators with their options, for tests of conversion: each must be mirrored exactly or refused."""
+"""scikit-learn estimators with their options, for tests of conversion: each is converted exactly or refused."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Case:
     make: Callable[[], Any]
     y: Any
     x: Any = None  #: training samples; None: the common samples X
-    refused: str = ""  #: text that the expected error contains; empty if the conversion succeeds
-    # whether predictions equal the estimator's up to rounding, because no function is approximated by a polynomial
+    refused: str = ""  #: text in the expected error; empty if the conversion succeeds
+    # whether predictions equal those of the estimator up to rounding, because no polynomial approximates a function
     clear: bool = True
     after: Callable[[Any], Any] | None = None  #: function that changes the fitted estimator before its conversion
 
@@ -66,11 +66,11 @@ class Case:
         return X if self.x is None else self.x
 
     def copy(self) -> Any:
-        """Returns a copy of the samples, because scalers may write into them."""
+        """Returns a copy of the samples, because scalers may write into the samples."""
         return copy.deepcopy(self.samples)
 
     def shuffled(self) -> Any:
-        """Returns other samples with the same ranges: each column permuted separately."""
+        """Returns other samples with the same ranges: each column is permuted separately."""
         mixed = np.random.default_rng(9).permuted(np.asarray(self.samples), axis=0)
         return mixed if not isinstance(self.samples, pd.DataFrame) else pd.DataFrame(mixed, columns=self.samples.columns)
 
@@ -90,7 +90,7 @@ def _sparse(estimator: Any) -> Any:
 
 
 def _after(step: Any, model: Any) -> Any:
-    """Returns a pipeline with a new copy of the step, because pipelines fit the objects that they are given."""
+    """Returns a pipeline with a new copy of the step, because a pipeline fits the objects that it gets."""
     return make_pipeline(step if isinstance(step, str) else base.clone(step), model)
 
 

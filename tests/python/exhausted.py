@@ -1,7 +1,7 @@
-"""Computes on ciphertexts until their noise budget is exhausted, with data of few distinct values, for which a wrong
+"""Computes on ciphertexts until their noise budget is exhausted. The data have few distinct values, for which a wrong
 decryption is hardest to detect.
 
-`python tests/python/exhausted.py 2000` runs 2000 cases and counts those that decrypt wrongly without an error.
+`python tests/python/exhausted.py 2000` runs 2000 cases and counts the cases that decrypt wrongly without an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def party(scheme: str) -> tuple[Any, hg.Server]:
 
 @dataclass(frozen=True)
 class Case:
-    """One of a numbered sequence of cases that varies scheme, operation, data and whether the result is saved and loaded."""
+    """One of a numbered sequence of cases. The scheme, the operation and the data vary, and whether the result is saved and
+    loaded.
+    """
 
     number: int
 
@@ -64,13 +66,13 @@ class Case:
         return values.astype(float) if self.scheme == "ckks" else values.astype(object)
 
     def run(self) -> tuple[Any, Any]:
-        """Returns the exhausted tensor and its expected values (for BFV and BGV modulo t)."""
+        """Returns the exhausted tensor and its expected values (BFV and BGV: modulo t)."""
         secret, server = party(self.scheme)
         rng = np.random.default_rng(self.number + 1)
         expected = self.values()
         x = server.bind(secret.encrypt(expected if self.scheme == "ckks" else expected.astype(np.int64)))
         steps, factor = {"doubled": (75, 2), "scaled": (int(rng.integers(9, 40)), 1000), "squared": (1, 1)}[self.operation]
-        if self.operation == "squared":  # multiplies down to the lowest level, then by clear factors
+        if self.operation == "squared":  # multiplies down to the lowest level, then multiplies by clear factors
             for _ in range(2):
                 x, expected = self._square(x), self._reduced(expected * expected)
             steps, factor = 12, int(rng.integers(100, 1000))
@@ -109,7 +111,7 @@ def outcome(case: Case, **word: bool) -> str:
 
 
 def word_of(case: Case) -> dict[str, bool]:
-    """Returns the options of `decrypt` that check the noise figures of files; only CKKS needs one."""
+    """Returns the options by which `decrypt` checks the noise figures of files; only CKKS needs an option."""
     return {"checked": True} if case.scheme == "ckks" else {}
 
 

@@ -39,8 +39,9 @@ def program_of(path: Path, text: str) -> Path:
 
 
 def breaking_program(path: Path, names: str, also: str = "") -> None:
-    """Writes a program that prints a row of JSON for each name in `names` (a Python expression). The program fails at the
-    name "breaks". At the name "hangs" it writes the previous name to a file "hangs" beside the program, and waits."""
+    """Writes a program that prints a row of JSON for each name in `names` (a Python expression). When it reaches the name
+    "breaks", the program fails. When it reaches the name "hangs", the program writes the previous name to a file "hangs"
+    beside the program, and waits."""
     path.write_text(
         "import json, os, sys, time\n"
         f"{also}\n"
@@ -58,8 +59,9 @@ def breaking_program(path: Path, names: str, also: str = "") -> None:
 
 
 def hanging_queue(hangs: Path) -> SimpleNamespace:
-    """Returns a replacement of the module `queue` for lines of a `breaking_program`. A wait for a line times out as soon as
-    the last line was read and the file `hangs` shows that the program hangs.
+    """Returns a replacement of the module `queue` for the lines of a `breaking_program`. A wait for a line times out as soon
+    as the last line has been read and the file `hangs` exists, which shows that the program hangs.
+
     """
 
     class Lines(queue.Queue[Any]):
@@ -76,7 +78,7 @@ def hanging_queue(hangs: Path) -> SimpleNamespace:
 
 
 def replace_modules(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Runs programs of a folder in place of modules of the benchmarks with the same last name."""
+    """Runs programs from a folder in place of the benchmark modules with the same last name."""
 
     def command(name: str) -> list[str]:
         return [sys.executable, str(folder / f"{name.rpartition('.')[2]}.py")]

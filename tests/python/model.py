@@ -1,9 +1,10 @@
-"""BFV over Python integers: slow, exact, one line per definition. The engine's words must equal the model's.
+"""BFV computed with Python integers: slow and exact, with one line per definition. The words of the engine must equal the
+model's words.
 
 A polynomial is an object array whose last axis holds N integers. A ciphertext (`Cipher`) has one array
 [batch..., component, N] for each plaintext modulus: residues modulo the product of its level's primes.
-The model has no RNS, no fixed point and no NTT network. Products are exact integer products,
-roundings are exact roundings, and the NTT order is the definition's evaluation at powers of psi.
+The model has no RNS, no fixed point and no NTT network. Products are exact products of integers, and roundings are exact.
+The NTT order is the order of evaluation at powers of psi, as defined.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Poly = npt.NDArray[Any]
 # Randomness: ChaCha20 (RFC 8439) and the draws of src/math/sampler.h
 
 MASK, SECRET, ERROR, KEY_MASK, KEY_ERROR = 1, 2, 3, 4, 5  # purpose numbers of random draws (src/math/sampler.h)
-SMALL = 0xFFFF  # used instead of a prime's index for draws that no prime belongs to
+SMALL = 0xFFFF  # in place of a prime's index, for draws that belong to no prime
 PUBLIC_OBJECT = 0xFFFFFFFF
 
 
@@ -43,7 +44,7 @@ def chacha_blocks(key: bytes, nonce: Sequence[int], count: int, first: int = 0) 
         return (x << np.uint32(by)) | (x >> np.uint32(32 - by))
 
     def quarters(s: npt.NDArray[Any]) -> None:
-        a, b, c, d = s[:4], s[4:8], s[8:12], s[12:]  # four quarter rounds at once, one per column or diagonal
+        a, b, c, d = s[:4], s[4:8], s[8:12], s[12:]  # four quarter rounds at once, one for each column or diagonal
         for p, q, r, by in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
             p += q
             r[:] = rotate(r ^ p, by)
@@ -58,19 +59,19 @@ def chacha_blocks(key: bytes, nonce: Sequence[int], count: int, first: int = 0) 
 
 
 def draws(key: bytes, purpose: int, prime: int, obj: int, item: int, n: int, size: int) -> list[int]:
-    """Returns n little-endian integers of `size` bytes: the draws of one polynomial (component 0)."""
+    """Returns n little-endian integers of `size` bytes, which are the draws of one polynomial (component 0)."""
     blocks = chacha_blocks(key, (purpose << 24 | prime, obj, item), n * size // 64)
     raw = np.ascontiguousarray(blocks).astype("<u4").tobytes()
     return [int.from_bytes(raw[i : i + size], "little") for i in range(0, n * size, size)]
 
 
 def uniform(key: bytes, purpose: int, prime: int, obj: int, item: int, n: int, q: int) -> Poly:
-    """Returns uniform residues modulo q, prime number `prime` of the ring."""
+    """Returns uniform residues modulo q, which is the ring's prime with number `prime`."""
     return np.array([d % q for d in draws(key, purpose, prime, obj, item, n, 16)], dtype=object)
 
 
 def ternary(key: bytes, purpose: int, obj: int, item: int, n: int) -> Poly:
-    """Returns uniform values of -1, 0 and 1."""
+    """Returns uniform values among -1, 0 and 1."""
     small = draws(key, purpose, SMALL, obj, item, n, 8)
     return np.array([3 * d // 2**64 - 1 for d in small], dtype=object)
 
@@ -115,13 +116,13 @@ def centred(x: Poly, modulus: int) -> Poly:
 
 
 def smallest(values: Any, modulus: int) -> Poly:
-    """Returns representatives in (-M/2, M/2], the convention for integer factors and weights."""
+    """Returns representatives in (-M/2, M/2], as is usual for integer factors and weights."""
     r = np.asarray(values).astype(object) % modulus
     return np.where(2 * r > modulus, r - modulus, r)
 
 
 def rounded(x: Poly, divisor: int) -> Poly:
-    """Returns x / divisor rounded to the nearest integer, halves upwards."""
+    """Returns x / divisor rounded to the nearest integer; halves are rounded upwards."""
     return (2 * x + divisor) // (2 * divisor)
 
 
@@ -151,7 +152,7 @@ def _integers(digits: npt.NDArray[Any]) -> Poly:
 
 
 def times(a: Poly, b: Poly) -> Poly:
-    """Returns a b in Z[X]/(X^N + 1), exactly: digits convolved along both axes, every sum below 2^50."""
+    """Returns a b in Z[X]/(X^N + 1), exactly. The digits are convolved along both axes, and every sum is below 2^50."""
     n, x, y = len(a), _digits(a), _digits(b)
     size = (len(x) + len(y), 2 * n)
     c = np.fft.irfft2(np.fft.rfft2(x, size) * np.fft.rfft2(y, size), size)
@@ -259,7 +260,7 @@ class Plain:
 
 
 class Model:
-    """The keys of one parameter set and test seed, and all operations with them."""
+    """The keys of one parameter set and test seed, and all operations that use them."""
 
     def __init__(self, spec: Any, seed: bytes) -> None:
         self.n: int = spec.n
@@ -312,7 +313,7 @@ class Model:
         return SwitchKey(seed, pairs)
 
     def evaluation_keys(self, rotations: Sequence[int], columns: bool) -> None:
-        """Makes a relinearization key, then rotation keys in the given order, then the key that exchanges the rows."""
+        """Makes a relinearization key, then rotation keys in the given order, then the key that exchanges the two rows."""
         self.relinearization = self.switch_key(times(self.secret, self.secret))
         for g in [self.galois(s) for s in rotations] + [2 * self.n - 1] * columns:
             self.rotations[g] = self.switch_key(turned(self.secret, g))
@@ -368,7 +369,7 @@ class Model:
         return Cipher(self, *made)
 
     def masks(self, seed: bytes, item: int) -> Poly:
-        """Returns the uniform component of seeded encryption number `item`."""
+        """Returns the uniform component of the seeded encryption with number `item`."""
         words = [uniform(seed, MASK, i, 0, item, self.n, q) for i, q in enumerate(self.chain)]
         return crt(words, self.chain)
 
@@ -388,7 +389,7 @@ class Model:
         return [self.phase(cipher, part) for part in range(len(self.plain))]
 
     def decrypt(self, cipher: Cipher, phases: list[Poly] | None = None) -> Poly:
-        """Decrypts: round(t phase / Q) modulo each t, decoded."""
+        """Returns round(t phase / Q) modulo each t, decoded."""
         q = self.modulus(cipher.level)
         parts = [rounded(t * x, q) % t for x, t in zip(phases or self.phases(cipher), self.plain, strict=True)]
         return self.decode(Plain(parts), cipher.packing, cipher.width)
@@ -403,7 +404,10 @@ class Model:
     # Key switching
 
     def switch(self, x: Poly, key: SwitchKey, level: int) -> Poly:
-        """Returns [2, N]: an encryption of x times the key's target, by digits, divided by P and rounded."""
+        """Returns [2, N]: an encryption of x times the target of the key. The encryption is computed from the digits,
+        divided by P and rounded.
+
+        """
         q, p = self.modulus(level), product(self.special)
         total = np.zeros((2, self.n), dtype=object)
         first = 0
@@ -534,7 +538,9 @@ class Cipher:
     __rmul__ = __mul__
 
     def _product(self, other: Cipher) -> Cipher:
-        """Returns round(t c / Q) of the tensor product c of centred operands, computed as by Halevi, Polyakov and Shoup."""
+        """Returns round(t c / Q) for the tensor product c of centred operands, computed by the method of Halevi, Polyakov
+        and Shoup.
+        """
         a, b = self.relinearize()._aligned(other.relinearize())
         q = self.model.modulus(a.level)
         shape = np.broadcast_shapes(a.shape, b.shape)
@@ -560,7 +566,9 @@ class Cipher:
         return self.each(lambda c, t: c[:2] + self.model.switch(c[2], key, self.level))
 
     def turned(self, galois: int) -> Cipher:
-        """Applies X -> X^galois by its key; decomposing before or after the automorphism gives the same words."""
+        """Applies X -> X^galois by its key. The words are the same whether decomposing comes before or after the
+        automorphism.
+        """
         x = self.relinearize()
         if galois == 1:
             return x.mapped(lambda p, t: p, width=self.model.n)
@@ -616,12 +624,12 @@ def parse(data: bytes) -> Container:
 
 
 def canonical(value: Any) -> bytes:
-    """Returns the canonical JSON text of a value (without fractions)."""
+    """Returns the canonical JSON text of a value that contains no fractions."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def build(container: Container, header_text: bytes | None = None) -> bytes:
-    """Returns the bytes of a container, valid or not: `header_text` replaces the canonical header."""
+    """Returns the bytes of a container, which may be invalid: `header_text` replaces the canonical header."""
     names = {"uint8": "u8", "int8": "i8", "uint32": "u32", "uint64": "u64", "int64": "i64"}
     text = b""
     while True:

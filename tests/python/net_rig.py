@@ -1,6 +1,6 @@
 """Virtual hosts: network namespaces on one bridge, each with its own host name.
 
-mpirun reaches them by an agent that replaces ssh, or by ssh if sshd is installed; each host then runs its own daemon.
+mpirun reaches the hosts by an agent that replaces ssh, or by ssh if sshd is installed. Then each host runs its own daemon.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Hosts:
 
     @staticmethod
     def reached_by(command: str) -> dict[str, str]:
-        """Returns the variables that make mpirun use a command in place of ssh: those of Open MPI 4 and 5."""
+        """Returns the variables that make mpirun run a command in place of ssh, for Open MPI 4 and 5."""
         return {"OMPI_MCA_plm_rsh_agent": command, "PRTE_MCA_plm_ssh_agent": command}
 
     def cut(self, name: str) -> None:
@@ -73,7 +73,8 @@ class Hosts:
         _ip(f"link set {self.links[name]} up")
 
     def slow(self, name: str, rate: str) -> str | None:
-        """Limits a host's traffic to a rate such as "8kbit", both ways. Returns the reason if the kernel cannot do this."""
+        """Limits a host's traffic in both directions to a rate such as "8kbit". Returns the reason if the kernel does not
+        support this."""
         for words in (["dev", self.links[name]], ["netns", name, "dev", "eth0"]):
             command = ["tc", *(["-n", name] if words[0] == "netns" else []), "qdisc", "add", *words[-2:]]
             if told := _refusal([*command, *f"root tbf rate {rate} burst 1600 latency 2s".split()]):
@@ -81,8 +82,9 @@ class Hosts:
         return None
 
     def lossy(self, name: str, share: float) -> str | None:
-        """Drops this fraction of a host's incoming packets and delays the rest. Returns the reason if the kernel cannot do
-        this.
+        """Drops this fraction of a host's incoming packets and delays the rest. Returns the reason if the kernel does not
+        support this.
+
         """
         netem = f"tc qdisc add dev {self.links[name]} root netem delay 30ms 10ms loss {100 * share:g}%"
         if not (told := _refusal(netem.split())):
@@ -91,7 +93,7 @@ class Hosts:
         return _refusal(["ip", "netns", "exec", name, *drop.split()]) and told
 
     def counted(self, name: str) -> tuple[int, int]:
-        """Returns the bytes and packets that have crossed a host's link, both ways."""
+        """Returns the numbers of bytes and packets that have crossed a host's link in both directions."""
         folder = Path("/sys/class/net") / self.links[name] / "statistics"
         read = {what: int((folder / what).read_text()) for what in ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets")}
         return read["rx_bytes"] + read["tx_bytes"], read["rx_packets"] + read["tx_packets"]
@@ -107,7 +109,7 @@ class Hosts:
 
 @contextmanager
 def hosts(count: int, folder: Path) -> Iterator[Hosts]:
-    """Makes `count` hosts; removes them and ends their processes at exit."""
+    """Makes `count` hosts; at exit, removes the hosts and ends their processes."""
     mark = f"{os.getpid() % 100000}"
     bridge, names = f"hgb{mark}", [f"hg{mark}{'abcdefgh'[k]}" for k in range(count)]
     links = {name: f"v{name}" for name in names}
@@ -148,7 +150,7 @@ def _remove(made: Hosts, bridge: str) -> None:
         time.sleep(0.1)
     for name in made.names:
         subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-    # A namespace with unanswered connections outlives its deletion for a while, and so would its link.
+    # A namespace with unanswered connections continues to exist for a while after its deletion, and so would its link.
     for link in [*made.links.values(), bridge]:
         subprocess.run(["ip", "link", "del", link], capture_output=True, check=False)
 
@@ -163,7 +165,7 @@ def _refusal(command: list[str]) -> str | None:
 
 
 def find_sshd() -> str | None:
-    """Returns the path of sshd, which must be started by its absolute path."""
+    """Returns the path of sshd; sshd must be started by its absolute path."""
     return shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
@@ -195,7 +197,7 @@ def _wait_for(address: str) -> None:
 
 @contextmanager
 def served_by_ssh(net: Hosts, folder: Path) -> Iterator[tuple[dict[str, str], Path]]:
-    """Starts an sshd with its own keys on each host; yields the launcher's environment and the folder of the logs."""
+    """Starts an sshd with its own keys on each host. Yields the environment of the launcher and the folder of the logs."""
     for name in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
     daemon = folder / "sshd_config"

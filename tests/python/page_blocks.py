@@ -1,6 +1,8 @@
-"""Runs the Python programs of a page: page_blocks.py PAGE [NUMBER] runs all blocks in sequence, or only block NUMBER.
+"""Runs the Python programs of a page. page_blocks.py PAGE runs all blocks in sequence, page_blocks.py PAGE NUMBER only one
+block.
 
-A print with a comment must print the text of the comment. Otherwise the run fails and shows the output.
+If a print has a comment, the print must give the text of the comment. If the print gives another text, the run fails and
+shows the printed text.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ def words_of(text: str) -> list[str]:
 
 
 def same_word(said: str, printed: str) -> bool:
-    """Compares two words; numbers are compared to the digits that the page shows."""
+    """Compares two words; numbers are compared up to the number of digits that the page shows."""
     try:
         value = float(said)
     except ValueError:
@@ -38,7 +40,9 @@ _NEEDED = {"sklearn": "sklearn", "serving.local": "uvicorn"}
 
 
 def run_block(text: str, names: dict[str, Any], page: str) -> None:
-    """Executes a block and checks each print that has a comment. Skips blocks that need an extra that is not installed."""
+    """Executes a block and checks each print that has a comment. Skips blocks that need an optional extra that is not
+    installed.
+    """
     if any(words in text and importlib.util.find_spec(needed) is None for words, needed in _NEEDED.items()):
         return
     lines = text.splitlines()

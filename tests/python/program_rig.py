@@ -13,7 +13,7 @@ from heliograph import _core
 
 
 def opened(scheme: str, device: str) -> hg.bfv.Parameters:
-    """Returns the small set on a device, or skips the test."""
+    """Returns the small set on a device; skips the test if this machine lacks the device."""
     try:
         return rigs.parameters_on(rigs.specs("w64" if scheme == "bfv" else "bgv"), device)
     except (hg.DeviceError, hg.ParameterError) as error:
@@ -29,12 +29,12 @@ class Party:
         self.server = hg.Server(self.keys)
 
     def tensor(self, values: Any) -> Any:
-        """Encrypts rows of consecutive integers that begin with each value, and binds them to the server."""
+        """Encrypts rows of consecutive integers, each beginning with one of the values, and binds them to the server."""
         return self.server.bind(self.secret.encrypt(np.asarray(values)[..., None] + np.arange(rigs.N)))
 
 
 def same(a: Any, b: Any) -> None:
-    """Checks that two tensors have equal words, reprs, bounds and noise estimates."""
+    """Checks that two tensors have the same words, reprs, bounds and noise estimates."""
     assert a.to_bytes() == b.to_bytes()
     assert repr(a) == repr(b)
     assert said(a) == said(b)
@@ -42,5 +42,5 @@ def same(a: Any, b: Any) -> None:
 
 
 def said(x: Any) -> bytes:
-    """Returns all metadata of a tensor, floats to the last bit, without the ciphertext's words."""
+    """Returns all metadata of a tensor without the words of the ciphertext; floats are exact to the last bit."""
     return bytes(_core.program.Operands([x._core], [None]).signature)

@@ -65,7 +65,7 @@ class View:
 
 @dataclass
 class Place:
-    """A place: memory that calls refer to by its number. `session` has a word if the file stores the place's words."""
+    """A place: memory that calls refer to by its number. `session` has a word if the file contains the words of the place."""
 
     kind: int
     number: int
@@ -110,7 +110,7 @@ class Forgery:
         return self.document.header["kernels"].index(name)
 
     def signed(self) -> bytes:
-        """Returns the file with the current places, calls and words, signed again."""
+        """Returns the file with the current places, calls and words, with a new digest."""
         places = [word for place in self.places for word in place.written()]
         return self.with_words([len(self.places), *places, self.calls, *self.rest])
 

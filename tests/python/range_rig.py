@@ -1,5 +1,5 @@
-"""Helpers for tests of CKKS bounds: values at all places of a ciphertext, the tensor's bounds on them, and files with false
-bounds.
+"""Helpers for tests of CKKS bounds: values at all places of a ciphertext, the tensor's bounds of these values, and files
+with false bounds.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import heliograph as hg
 import resign
 
 #: Bounds of a ciphertext: lowest and highest value, magnitude at all places, root mean square over all places, magnitude of
-#: the mean, whether the caller declared the bound.
+#: the mean. The last entry tells whether the caller declared the bound.
 Bounds = tuple[float, float, float, float, float, bool]
 
 
 def rewritten(x: hg.ckks.Tensor, **fields: Any) -> bytes:
-    """Returns the tensor's file with changed header fields (None removes a field), signed again."""
+    """Returns the tensor's file with changed header fields (None removes a field) and a new digest."""
     d = resign.take_apart(x.to_bytes())
     d.header = {name: value for name, value in (dict(d.header) | fields).items() if value is not None}
     return resign.signed(d)
@@ -33,13 +33,13 @@ def places(party: Any, x: hg.ckks.Tensor) -> npt.NDArray[np.complex128]:
 
 
 def bounds_of(x: hg.ckks.Tensor, vouched: bool) -> list[Bounds]:
-    """Returns the trusted or the assumed bounds of each ciphertext."""
+    """Returns the trusted bounds or the assumed bounds of each ciphertext."""
     found: list[Bounds] = x._core.value_bounds(vouched)
     return found * x.size if len(found) == 1 else found
 
 
 def below(party: Any, x: hg.ckks.Tensor, clear: Any) -> list[str]:
-    """Returns a description of each bound that is smaller than the values."""
+    """Returns a description of each bound that some values exceed."""
     at = places(party, x)
     rows = np.asarray(clear).reshape(-1, x.slots)
     wrong = []

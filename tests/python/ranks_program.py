@@ -1,6 +1,6 @@
 """Program that test_run.py starts on ranks: ranks_program.py FUNCTION ARGUMENTS...
 
-Functions import their own modules, because most jobs do not need these modules and start in half the time without them.
+Functions import their own modules. Most jobs do not need these modules, and start in half the time without them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def integers() -> None:
         placed = hg.program(meeting)
         for one, other in ((x[0], x[1]), (x[3], y[2]), (y[4], x[0])):
             assert [digest(t) for t in placed(one, other)] == [digest(t) for t in meeting(one, other)]
-        if "costs" in os.environ.get("HELIOGRAPH_DEVICE", ""):  # members are declared slow, so the mesh distributes the work
+        if "costs" in os.environ.get("HELIOGRAPH_DEVICE", ""):  # members declared slow: the mesh distributes work
             assert any(sum(bool(events) for _, events in core.timeline) > 1 for core in placed._calls)
 
 
@@ -67,7 +67,7 @@ def layers(x: Any) -> Any:
 
 
 def networks() -> None:
-    """Prints digests of layers that read many ciphertexts, and the values of the same layers in clear."""
+    """Prints digests of layers that read many ciphertexts, and the values of these layers computed in clear."""
     import rigs
 
     for name, face in (("w64", hg.bfv), ("bgv", hg.bgv)):
@@ -107,7 +107,7 @@ def bootstraps() -> None:
 
 
 def numbers() -> None:
-    """Prints values of TFHE operations, without digests because the noise is random."""
+    """Prints values of TFHE operations; no digests, because the noise is random."""
     import tfhe_rig
 
     secret = hg.SecretKey.generate(tfhe_rig.parameters("digits"))
@@ -139,7 +139,7 @@ class Party:
 
 
 def work(what: str = "", rank: str = "1") -> None:
-    """Computes in a loop. In step 3, the process of rank `rank` raises an error, returns or exits, as `what` says."""
+    """Computes in a loop. In step 3, the process of rank `rank` raises an error, returns or exits, depending on `what`."""
     mine = int(rank) == RANK
     print("running", flush=True)
     p = Party()
@@ -161,7 +161,7 @@ def everyone_raises() -> None:
 
 
 def late() -> None:
-    """Ends rank 0 later than the other ranks, by more than MPI's time limits."""
+    """Ends rank 0 later than the other ranks; the difference is longer than MPI's time limits."""
     hg.barrier()
     if RANK == 0:
         time.sleep(25)
@@ -169,7 +169,7 @@ def late() -> None:
 
 
 def told() -> None:
-    """Prints the name, arguments, path and input with which the program was started."""
+    """Prints the name, arguments, path and input with which this program was started."""
     print(__name__, sys.argv[1:], Path(sys.path[0]).name)
     print("standard error", file=sys.stderr)
     print(hg.devices()[0].split(" thread")[0])
@@ -179,7 +179,7 @@ def told() -> None:
 
 
 def count(folder: str, what: str = "products") -> None:
-    """Distributes a batch over the hosts. When the folder has a file "go", makes four calls and writes a file "done"."""
+    """Distributes a batch over the hosts. When a file "go" appears in the folder, makes four calls and writes a file "done"."""
     p = Party(8192, 32) if what == "products" else Party(4096, 441)
     run = (lambda x: hg.relinearize(x * x)) if what == "products" else (lambda x: layers(x.reshape(1, 21, 21)))
     run(p.x).wait()

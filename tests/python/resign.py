@@ -1,9 +1,9 @@
-"""Malicious files: valid containers with one to four fields changed, whose lengths, text and digest are then recomputed.
+"""Malicious files: in a valid container one to four fields are changed, then its lengths, text and digest are recomputed.
 
-The changed files pass the container's checks and reach the readers of objects. The test uses each object that loads. Each case must end
-soon, in bounded memory, with a result or a typed error.
+The changed files pass the container's checks and reach the readers of objects. The test uses each object that can be loaded.
+Each case must end soon, in bounded memory, with a result or a typed error.
 
-    python tests/python/resign.py --cases 100000 --seed 7    # in child processes; writes faulty files
+    python tests/python/resign.py --cases 100000 --seed 7    # in child processes; writes files that show faults
     python tests/python/resign.py --seed 7 --case 1234       # repeats one case, in this process
 """
 
@@ -38,7 +38,7 @@ TEXTS += ["\n", '"\\', "\u00e9", "\U0001f600", "\x00", "\x7f", "f" * 64, "0" * 3
 AXES = [0, 0, 0, 0, 1, 1, 2, 3, 4, 2**16, 2**31, 2**32, 2**53, 2**61, 2**62, 2**63 - 1, 2**64 - 1]
 SIZES = {"u8": 1, "i8": 1, "u32": 4, "u64": 8, "i64": 8}
 SCHEMES, KINDS = ["bfv", "bgv", "ckks", "tfhe"], ["ciphertext", "public-key", "evaluation-keys", "secret-key"]
-ROOM = 1 << 18  # most bytes of arrays
+ROOM = 1 << 18  # greatest number of bytes of arrays
 
 
 @dataclass
@@ -71,7 +71,9 @@ def take_apart(data: bytes) -> Document:
 
 
 def double_text(value: float) -> str:
-    """Returns the shortest text of a double, like std::to_chars; fixed notation if both have equal length."""
+    """Returns the shortest text of a double, as std::to_chars does; in fixed notation if both notations have the same
+    length.
+    """
     if not math.isfinite(value):
         return str(value)
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
@@ -103,7 +105,7 @@ def padded(size: int) -> int:
 
 
 def signed(d: Document, change: Callable[[bytes], bytes] = lambda text: text) -> bytes:
-    """Returns the file with matching lengths and digest; `change` is applied to the header's text."""
+    """Returns the file with matching lengths and digest, after `change` is applied to the header's text."""
     text = b""
     while True:
         offset, entries = padded(32 + len(text)), []
@@ -145,7 +147,7 @@ class Mutator:
         self.random = random.Random(seed)
 
     def one_in(self, count: int) -> bool:
-        """Returns True once in `count` draws on average."""
+        """Returns True with probability 1 / `count`."""
         return self.random.randrange(count) == 0
 
     def nasty(self) -> Any:
@@ -183,14 +185,14 @@ class Mutator:
         return r.choice(TEXTS) if isinstance(value, str) and self.one_in(2) else self.nasty()
 
     def _changed_text(self, text: str) -> str:
-        """Returns a text of JSON inside the header, such as a program's note, with a change inside."""
+        """Returns a JSON text that is contained in the header, such as a program's note, with a change inside."""
         try:
             return canonical_text(self.changed(json.loads(text)))
         except ValueError:
             return text[: self.random.randrange(len(text))]
 
     def one_of(self, count: int, *rare: Callable[[], Any], otherwise: Callable[[], Any]) -> None:
-        """Calls each of the rare functions with probability 1 / count, otherwise the last one."""
+        """Calls each of the rare functions with probability 1 / count, otherwise calls `otherwise`."""
         how = self.random.randrange(count) if count > 1 else 0
         (rare[how] if how < len(rare) else otherwise)()
 
@@ -253,7 +255,7 @@ class Mutator:
             self.reshape(piece, after + axes_of(piece.entry)[len(before) :])
 
     def _kind(self, d: Document) -> None:
-        """Changes degree or level, and the array axis that follows from it."""
+        """Changes the degree or the level, and the array axis whose length follows from it."""
         r, value = self.random, self.random.randrange(1, 4)
         name, axis = r.choice([("level", -2), ("degree", -3)])
         d.header[name], d.header["fresh"] = value, False
@@ -311,7 +313,7 @@ class Mutator:
             self.reshape(piece, self.axes(axes_of(piece.entry)))
 
     def _rotations(self, d: Document) -> None:
-        """Adds an array of a rotation key or renames one, together with the header's field that names it."""
+        """Adds or renames an array of a rotation key, together with the field of the header that names it."""
         r = self.random
         if not isinstance(d.header.get("rotations"), dict) or not d.arrays:
             return
@@ -355,7 +357,7 @@ class Mutator:
         return r.choice(made)
 
     def case(self, base: bytes) -> bytes:
-        """Changes a base file and signs it again."""
+        """Changes a base file and recomputes its digest."""
         r, d = self.random, take_apart(base)
         ways = [
             self._shape,
@@ -390,7 +392,7 @@ def case(bases: dict[str, bytes], seed: int, number: int) -> tuple[str, bytes]:
 
 @dataclass
 class Fault:
-    """The number of a faulty case and its fault."""
+    """The number of a case that has a fault, and this fault."""
 
     number: int
     what: str
@@ -418,15 +420,18 @@ def limited(memory: int, seconds: int) -> None:
 
 
 def limit_time(seconds: float) -> None:
-    """Ends this process by SIGPROF after this number of seconds of processor time. Other processes do not use up this time.
-    If the process waits without end, SIGALRM ends it after twenty times as many seconds of real time. 0: no limit."""
+    """Ends this process by SIGPROF after this number of seconds of processor time. The processor time of other processes
+    does not count. If the process waits forever, SIGALRM ends it after twenty times as many seconds of real time. 0: no
+    limit.
+    """
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.setitimer(signal.ITIMER_REAL, 20 * seconds)
 
 
 def work(seed: int, numbers: range, deadline: float) -> None:
-    """Runs cases in a child process. Prints a line for each started case, one for each fault, and a last one with the
-    counts.
+    """Runs cases in a child process. Prints a line for each case that starts, a line for each fault, and a last line with
+    the counts.
+
     """
     from resign_uses import bases, use
 
@@ -451,7 +456,7 @@ MEMORY, SECONDS = 4 << 30, 20  # limits: bytes of memory per child, seconds of p
 
 
 def run(seed: int, numbers: range, deadline: float, report: Report) -> Iterator[Fault]:
-    """Runs cases in child processes; a new child starts after each case that ended its process."""
+    """Runs cases in child processes; after a case that ended its process, a new child starts."""
     first = numbers.start
     while first < numbers.stop and time.time() < deadline:
         command = [sys.executable, str(Path(__file__).resolve()), "--work", f"{seed}:{first}:{numbers.stop}:{deadline}"]
@@ -485,7 +490,7 @@ def run(seed: int, numbers: range, deadline: float, report: Report) -> Iterator[
 
 
 def campaign(seed: int, cases: int, seconds: float = math.inf, folder: Path | None = None) -> Report:
-    """Runs `cases` cases within `seconds`; writes faulty files into `folder`."""
+    """Runs `cases` cases within `seconds`; writes files that show faults into `folder`."""
     report, start = Report(), time.time()
     for fault in run(seed, range(cases), start + seconds, report):
         report.faults.append(fault)

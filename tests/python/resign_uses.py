@@ -122,8 +122,9 @@ OTHER = "other"  #: first part of the names of files that the Python package rea
 
 @functools.cache
 def others() -> dict[str, Any]:
-    """Returns bundles, tables, look-up files and others that the Python package reads. The ciphertexts and keys in these
-    files differ in each process."""
+    """Returns bundles, tables, look-up files and other files that the Python package reads. The ciphertexts and keys in
+    these files differ in each process.
+    """
     folder = Path(tempfile.mkdtemp(prefix="heliograph-resign-"))
     atexit.register(shutil.rmtree, folder, True)
     return file_kinds.kinds(folder)
@@ -131,8 +132,8 @@ def others() -> dict[str, Any]:
 
 # Uses of loaded objects
 
-#: Largest number of ciphertexts of a tensor that the tests compute on; files can declare very large results with axes of
-#: length zero.
+#: The largest number of ciphertexts of a tensor on which the tests compute. Files can declare very large results that have
+#: axes of length zero.
 MOST = 256
 
 
@@ -265,7 +266,9 @@ def _key(key: Any, p: Party) -> list[Use]:
 
 
 def _read(name: str, data: bytes, p: Party, by_path: bool) -> Any:
-    """Returns the loaded object. Reads tensors at a server, keys from bytes or from a path, and secret keys from a path."""
+    """Returns the loaded object. Reads tensors at a server, keys from bytes or from a path, and secret keys only from a
+    path.
+    """
     secret = name.split("/")[1] == "secret-key"
     if not secret and not by_path:
         if "/ciphertext" in name:
@@ -287,7 +290,7 @@ def _small(shape: tuple[int, ...]) -> bool:
 
 
 def uses_of(thing: Any, p: Party, draw: random.Random) -> list[Use]:
-    """Returns all fast operations and a sample of the slow ones."""
+    """Returns all fast operations and a sample of the slow operations."""
     if isinstance(thing, hg.Tensor):
         more = _arithmetic(thing, p) if _small(thing.shape) else []
         return _views(thing) + draw.sample(more, min(3, len(more)))

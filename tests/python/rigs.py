@@ -1,4 +1,4 @@
-"""Equal keys and operands in the engine, in the big-integer model and in clear, and the operations on each."""
+"""Equal keys and operands in the engine, in the big-integer model and in clear, and the operations on each of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SETS = {
     "w32-digits": lambda: small_spec(168, 2, _core.exact.batching_primes(N, 42), 32),
     "w32-no-special": lambda: small_spec(84, 0, [12289, 18433], 32),
 }
-#: Parameter sets of BGV; test_bgv_model.py has other sets and its own model.
+#: Parameter sets of BGV; test_bgv_model.py has other sets and a separate model.
 BGV_SETS = {
     "bgv": lambda: small_spec(120, 1, [65537], scheme="bgv"),
     "bgv-digits": lambda: small_spec(200, 2, _core.exact.batching_primes(N, 34, 2), scheme="bgv"),
@@ -61,7 +61,7 @@ DEVICES = [
     "cuda:0",
     "cuda:0,cuda:1",
 ]
-# tested on every instruction set; the other parameter sets run on ref, the best instruction set and a GPU
+# tested with every instruction set; the other parameter sets run on ref, with the best instruction set and on a GPU
 EVERYWHERE = ["w64", "w32-digits"]
 
 
@@ -73,7 +73,7 @@ def specs(name: str) -> Any:
 
 @functools.cache
 def open_devices() -> list[str]:
-    """Returns the devices that this machine runs."""
+    """Returns the devices that this machine can run."""
     found = []
     for device in DEVICES:
         try:
@@ -95,22 +95,23 @@ def secret_for_test(parameters: hg.bfv.Parameters, seed: bytes = SEED) -> hg.Sec
 
 
 class Clear:
-    """Values [batch..., N] modulo T: the expected decryption of every operation."""
+    """Values [batch..., N] modulo T, which are the expected decryption of every operation."""
 
     def __init__(self, values: Any, modulus: int, packing: str) -> None:
         self.values = np.asarray(values).astype(object) % modulus
         self.modulus, self.packing = modulus, packing
 
     def mapped(self, f: Any) -> Clear:
-        """Applies f(values, T)."""
+        """Returns f(values, T) as clear values."""
         return Clear(f(self.values, self.modulus), self.modulus, self.packing)
 
     def _other(self, other: Any) -> Any:
         return other.values if isinstance(other, Clear) else np.asarray(other).astype(object)[..., None]
 
     def _constant(self, other: Any) -> Any:
-        """Returns the values that adding `other` adds: an integer is added to every slot, or with packing in coefficients to
-        coefficient 0 only.
+        """Returns the summand that adding `other` means: an integer is added to every slot, but with packing in coefficients
+        only to coefficient 0.
+
         """
         v = self._other(other)
         if isinstance(other, Clear) or self.packing == "slots":
@@ -157,7 +158,7 @@ class Clear:
         return self.mapped(lambda v, t: np.roll(v, N // 2, -1))
 
     def centred(self) -> Any:
-        """Returns the values centred, in the form that decryption returns."""
+        """Returns the values centred, in the form in which decryption returns them."""
         t = self.modulus
         return self.values if t == 2 else np.where(2 * self.values >= t + t % 2, self.values - t, self.values)
 
@@ -182,7 +183,7 @@ def convolve(x: Any, w: Any, stride: int, padding: int, groups: int) -> Any:
 
 
 class Operands:
-    """Operands that the test cases share; products of them are computed once."""
+    """Operands that the test cases share; their products are computed once."""
 
     x: Any
     y: Any
@@ -200,8 +201,9 @@ class Operands:
 
 
 class Reference(Operands):
-    """Operations on the model's ciphertexts and on clear values. The classes of encrypted and of clear values have `mapped`
-    and the operators."""
+    """Operations on the model's ciphertexts and on clear values. Both the class of encrypted values and the class of clear
+    values have `mapped` and the operators.
+    """
 
     def __init__(self, x: Any, y: Any, z: Any, plain: Any, low: int, least: int) -> None:
         self.x, self.y, self.z, self.plain = x, y, z, plain
@@ -291,7 +293,7 @@ class Reference(Operands):
 
 
 class Engine(Operands):
-    """The same operations by the library."""
+    """The same operations in the library."""
 
     def __init__(self, x: hg.Tensor, y: hg.Tensor, z: hg.Tensor, plain: hg.Plaintext, low: int, least: int) -> None:
         self.x, self.y, self.z, self.plain = x, y, z, plain
@@ -386,7 +388,7 @@ class Rig:
         self.devices: dict[str, Any] = {}
 
     def expected(self, name: str, case: Any) -> Expected:
-        """Returns the results of the model and of the clear computation; computed once for all devices."""
+        """Returns the results of the model and of the computation in clear; they are computed once for all devices."""
         if name not in self.results:
             cipher = case(self.cipher)
             phases = self.model.phases(cipher)
@@ -410,5 +412,5 @@ class Rig:
 
 @functools.cache
 def rig(name: str) -> Rig:
-    """Returns the rig of a set, made once."""
+    """Returns the rig of a set; each rig is made once."""
     return Rig(name)

@@ -23,7 +23,7 @@ import heliograph as hg
 from heliograph import nn
 from heliograph.serving.log import EVENTS
 
-#: Time limit in seconds of steps that must end, long enough for a busy machine.
+#: Time limit in seconds of steps that must end; it is long enough for a busy machine.
 PATIENCE = 120.0
 DIGIT = np.random.default_rng(1).integers(0, 17, (8, 8))
 
@@ -51,8 +51,9 @@ def export(folder: Path) -> list[Path]:
 
 
 def within(seconds: float, ask: Callable[[float], Any]) -> Any:
-    """Returns the result of `ask`, called with a time limit, or raises the service's error. If a busy machine gives no
-    answer within the limit, `ask` is called again with a longer limit.
+    """Calls `ask` with a time limit and returns its result, or raises the service's error. If a busy machine gives no answer
+    within the limit, `ask` is called again with a longer limit.
+
     """
     while True:
         try:
@@ -93,7 +94,7 @@ class Authority:
         return found
 
     def issue(self, common_name: str) -> Path:
-        """Issues a certificate; returns one file with the certificate and its private key."""
+        """Issues a certificate; returns one file with the certificate and the private key that belongs to it."""
         from cryptography.hazmat.primitives import serialization
 
         key, x509 = self._new(), self._x509
@@ -202,7 +203,9 @@ def running(
     before: Callable[[], None] | None = None,
     host: str | None = None,
 ) -> Iterator[Running]:
-    """Starts a service on free ports, on a host of `net_rig` if one is named; ends the service at exit if the test has not."""
+    """Starts a service on free ports, on a host of `net_rig` if a host is named. Ends the service at exit if the test has
+    not ended it.
+    """
     made = Running([*map(str, arguments), "--port", "0"], environment or {}, before, host)
     try:
         yield made
@@ -221,7 +224,7 @@ def running(
 
 @contextmanager
 def started(*arguments: Any) -> Iterator[subprocess.Popen[str]]:
-    """Runs the command in its own process with readable output; ends it at exit."""
+    """Runs the command in its own process with readable output, and ends it at exit."""
     command = [sys.executable, "-m", "heliograph.cli", *map(str, arguments)]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
@@ -262,7 +265,7 @@ def client_of(service: Running, model: str | None = "digits", **options: Any) ->
 
 
 class Place:
-    """A service with TLS and tokens, and the data of its clients. `running` starts it with further arguments."""
+    """A service with TLS and tokens, and the data of its clients. `running` starts the service with further arguments."""
 
     def __init__(self, folder: Path, *names: str) -> None:
         self.folder, self.authority, self.models = folder, Authority(folder), export(folder)
@@ -283,7 +286,7 @@ class Place:
         return f"https://localhost:{self.service.ports['http']}"
 
     def client(self, name: str | None = None, model: str | None = "digits", **options: Any) -> hg.Client:
-        """Returns a client with the token of `name`, or of the first name."""
+        """Returns a client with the token of `name`, by default of the first name."""
         token = self.tokens[name or self.first]
         return hg.Client(self.address, model=model, token=token, ca=self.authority.file, **options)
 

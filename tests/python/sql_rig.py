@@ -1,4 +1,4 @@
-"""Encrypted tables and their servers, results of DuckDB on the clear tables, and comparisons of rows."""
+"""Encrypted tables and their servers, the results of DuckDB on the clear tables, and comparisons of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def served(layout: Any, data: Any) -> tuple[Any, Any, Any]:
-    """Returns the secret key, a table and its server; table and keys are serialized."""
+    """Returns the secret key, a table and the table's server; the table and the keys have been serialized."""
     secret = hg.SecretKey.generate(layout.parameters)
     table = hg.sql.EncryptedTable.from_bytes(hg.sql.encrypt(secret, layout, data).to_bytes())
     server = hg.sql.SqlServer(hg.EvaluationKeys.from_bytes(secret.evaluation_keys().to_bytes()))
@@ -30,7 +30,7 @@ def by_duckdb(table: Any, sql: str) -> Rows:
 
 
 def same(ours: Rows, theirs: Rows, keys: int = 0) -> bool:
-    """Compares rows in any order of the groups, whose keys are the first values; averages as floats."""
+    """Compares rows; groups, whose keys are the first values, may be in any order, and averages are compared as floats."""
 
     def order(row: tuple[Any, ...]) -> list[str]:
         return [str(v) for v in row[:keys]]

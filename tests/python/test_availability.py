@@ -69,7 +69,7 @@ def party() -> tuple[hg.SecretKey, hg.Server, hg.Tensor]:
 
 
 def test_keys_of_another_scheme_are_refused() -> None:
-    """Each parameter that takes keys refuses keys of another scheme by name."""
+    """Each parameter that takes keys refuses keys of another scheme and names this scheme."""
     _, server, x = party()
     y = ckks_rig.party().tensor(ckks_rig.real())
     wrong: list[Callable[[], Any]] = [
@@ -87,7 +87,9 @@ def test_keys_of_another_scheme_are_refused() -> None:
 
 
 def test_the_engine_refuses_by_typed_errors() -> None:
-    """If no overload of the extension fits, a DtypeError names the call; nanobind's list of overloads is not shown."""
+    """If no overload of the extension fits, a DtypeError names the call. The error does not show nanobind's list of
+    overloads.
+    """
     secret, _, x = party()
     calls: dict[str, Callable[[], Any]] = {
         "add": lambda: _core.exact.add(x._core, tfhe_rig.party().tensor([1])._core),
@@ -104,7 +106,9 @@ def test_the_engine_refuses_by_typed_errors() -> None:
 
 
 def test_errors_for_numpy_functions_name_the_replacement() -> None:
-    """NumPy's operators work on tensors. NumPy's functions are refused by name, and the error names the replacement."""
+    """NumPy's operators work on tensors. NumPy's functions are refused; the error has the name of the function and of its
+    replacement.
+    """
     secret, _, x = party()
     y = ckks_rig.party().tensor(ckks_rig.real())
     z = tfhe_rig.party().tensor(np.array([1, 2], dtype=np.uint8))
@@ -180,7 +184,7 @@ def test_threads_that_cannot_start_are_an_error() -> None:
     assert out.split() == ["refused", "True"]
 
 
-#: Calls, and the number of signals that one call must handle. Calls of milliseconds handle one.
+#: Calls, and the number of signals that a single call must handle. Calls that take milliseconds handle one signal.
 STEPS = {
     "a product of TFHE": ("tfhe * tfhe", 4),
     "keys of TFHE": ("[hg.SecretKey.generate(big).evaluation_keys() for _ in range(20)]", 4),
@@ -192,8 +196,9 @@ STEPS = {
 
 @pytest.mark.parametrize("step", STEPS)
 def test_ctrl_c_ends_a_call(step: str) -> None:
-    """A call handles Ctrl-C repeatedly before its end, also inside one layer of a circuit; afterwards the same keys compute
-    correctly.
+    """A call can be interrupted by Ctrl-C repeatedly before its end, also inside one layer of a circuit. Afterwards the same
+    keys compute correctly.
+
     """
     call, signals = STEPS[step]
     out = run_python(
@@ -247,7 +252,7 @@ def test_ctrl_c_ends_a_call(step: str) -> None:
 
 
 def test_every_use_after_a_fork_is_refused() -> None:
-    """After a fork, every use in the child is refused at once: all schemes, and host-only computations."""
+    """After a fork, every use in the child process is refused at once, in all schemes and in computations of the host alone."""
     out = run_python(
         """
         import os, pathlib, signal, sys, tempfile
@@ -332,21 +337,21 @@ def test_every_use_after_a_fork_is_refused() -> None:
 
 
 def harmless(text: str) -> bool:
-    """Returns whether a terminal shows the text without interpreting it."""
+    """Returns whether a terminal shows the text and interprets no part of it."""
     return not any(c in text for c in FORBIDDEN) and "\nheliograph: all is well" not in text
 
 
-NAME = "\x1b[31m\x07\u202e\u2066\r\nx\x9b2J"  # the longest name that a set may have
+NAME = "\x1b[31m\x07\u202e\u2066\r\nx\x9b2J"  # a set may have no longer name
 
 
 def named_sets() -> dict[str, Any]:
     """Returns a set of each scheme whose name contains control characters, as a file may contain it."""
-    # Renames copies, because tests share the sets.
+    # Renames copies of the sets, because tests share the sets.
     exact = _core.exact.Parameters(rigs.specs("w64")).spec
     ckks, tfhe = ckks_rig.parameters()._core.spec, tfhe_rig.parameters("bits")._core.spec
     for spec in (exact, ckks, tfhe):
         spec.name = NAME
-    exact.slots = ckks.slots = 64  # the numbers differ, because sets of equal numbers share one object, whatever their name
+    exact.slots = ckks.slots = 64  # other numbers: sets of equal numbers share one object, whatever their names
     tfhe.n = 34
     return {
         "bfv": (hg.bfv.Parameters(_core.exact.Parameters(exact)), np.ones(64, dtype=int)),

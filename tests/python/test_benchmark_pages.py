@@ -26,7 +26,7 @@ def test_every_table_equals_the_one_made_from_its_files() -> None:
 def test_a_number_changed_by_hand_is_detected_and_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A number changed by hand inside a table is detected and overwritten; text outside the table's marks stays."""
+    """A number that was changed by hand inside a table is detected and overwritten; text outside the table's marks stays."""
     page = tmp_path / "page.md"
     page.write_text(
         "Words.\n\n<!-- table GPU in short: h200.jsonl -->\n<!-- end of table -->\n\n<!-- site table TFHE: zen4-tfhe.jsonl -->\nEnd.\n"
@@ -70,7 +70,7 @@ def test_the_site_has_tables_that_pages_omit() -> None:
 
 
 def test_columns_are_declared_by_a_text() -> None:
-    """A cell is a field, a sum, a ratio, a truth value or computed. Absent fields and ratios by zero are "-"."""
+    """The value of a cell is a field, a sum, a ratio, a truth value, or computed. Absent fields and ratios by zero are "-"."""
     texts = ("what: cycles: {a} | sum: {a+b.c:,} | ratio: {a/b.c:.2f} of one", "right: {ok:yes/NO} | twice: {twice}")
     shown = columns(*texts, twice=lambda row: str(2 * row["a"]))
     rows = [{"a": 3000, "b": {"c": 2000}, "ok": True}, {"a": 1, "b": {"c": 0}, "ok": False}, {"a": 0}]
@@ -85,7 +85,7 @@ def test_columns_are_declared_by_a_text() -> None:
         columns("a: {a}", b="{a}")
 
 
-#: Results without a commit of this repository, with the reason.
+#: Results that name no commit of this repository, and the reason for each.
 WITHOUT_COMMIT = {
     "h200-product-int8.jsonl": "of a build with one way of the product alone; committed by cd68d0a, it names its GPU",
     "h200-product-sums.jsonl": "of a build with one way of the product alone; committed by cd68d0a, it names its GPU",
@@ -97,7 +97,8 @@ WITHOUT_COMMIT = {
 
 def commits_of(report: dict[str, Any]) -> list[str]:
     """Returns the commits that a result claims to measure, of the run and of its cases. For commits that were rebased,
-    returns the commits after the rebase."""
+    returns the commits that replaced them.
+    """
     parts = [report, *(part for key in ("settings", "otherData") if isinstance(part := report.get(key), dict))]
     parts += report.get("results", [])
     if any("rebased_as" in part for part in parts):
@@ -107,7 +108,7 @@ def commits_of(report: dict[str, Any]) -> list[str]:
 
 
 def test_every_result_names_a_commit_of_the_repository() -> None:
-    """Every result names a commit of this repository or is listed with a reason; the list has no other files."""
+    """Every result names a commit of this repository or is listed with a reason; the list contains no other files."""
     shallow = subprocess.run(
         ["git", "rev-parse", "--is-shallow-repository"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -128,7 +129,9 @@ def test_every_result_names_a_commit_of_the_repository() -> None:
 
 
 def test_commits_are_found_where_results_have_them() -> None:
-    """Commits are found at the top level, in settings and in text, also if the field marks uncommitted changes or a rebase."""
+    """Commits are found at the top level, in settings and in text, also if the field has a mark for uncommitted changes or a
+    rebase.
+    """
     a, b = "a" * 40, "b" * 40
     assert commits_of({"commit": f"{a}+changes"}) == [a]
     assert commits_of({"settings": {"commit": f"{a[:7]} and changes committed in {b[:7]}"}}) == [a[:7], b[:7]]
@@ -138,7 +141,7 @@ def test_commits_are_found_where_results_have_them() -> None:
 
 
 def test_every_result_is_named_by_a_page() -> None:
-    """Every result file is named by a page or read by one of its tables, and the links of the pages exist."""
+    """Every result file is named by a page or read by one of the page's tables, and the links of the pages exist."""
     named = set()
     for page in [
         ROOT / "README.md",

@@ -1,5 +1,5 @@
-"""Tests the GPU benchmarks without a GPU, by the null device, a mesh of two cpu devices and a simulated energy counter; and
-their tables.
+"""Tests the GPU benchmarks and their tables without a GPU. The tests use the null device, a mesh of two cpu devices and a
+simulated energy counter.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_a_run_records_machine_cases_and_parameters(report: Any) -> None:
-    """The report has machine, commit, parameters, both times, floor and target, and the layers of a network."""
+    """The report has the machine, commit, parameters, both times, floor and target, and the layers of a network."""
     assert report["machine"]["device"].startswith("null: ")
     assert report["commit"]
     cases = {r["case"]: r for r in report["results"] if "case" in r}
@@ -80,7 +80,7 @@ CLOCK = Clock()
 
 
 class Slow:
-    """A simulated result that takes a millisecond, and counts the waits for it."""
+    """A simulated result that takes a millisecond, and counts how often it is awaited."""
 
     waits = 0
 
@@ -91,7 +91,7 @@ class Slow:
 
 
 def test_times_end_with_a_wait() -> None:
-    """The report has the time of a call without and with the final wait; three calls warm up."""
+    """The report has the time of a call without and with the final wait; before that, three calls warm up."""
     from benchmarks.runners import common, gpu
 
     with pytest.MonkeyPatch.context() as patch:
@@ -104,7 +104,7 @@ def test_times_end_with_a_wait() -> None:
 
 
 def test_energy_is_measured_between_steps_of_the_counter() -> None:
-    """The measured power of a simulated 100 W board, whose counter changes every 10 ms, is 100 W."""
+    """A simulated board uses 100 W and changes its counter every 10 ms; the measured power is 100 W."""
     from benchmarks.runners import gpu
 
     class Noted(gpu.Meter):
@@ -155,7 +155,7 @@ def test_the_calls_do_not_wait_for_the_counter() -> None:
 
         def wait(self) -> None:
             with made:
-                CLOCK.now += 0.001 if readings > 3 else 0  # continue until there are some readings
+                CLOCK.now += 0.001 if readings > 3 else 0  # time advances only after some readings
                 made.notify_all()
 
     def joules() -> float:
@@ -176,7 +176,7 @@ def test_the_calls_do_not_wait_for_the_counter() -> None:
 
 
 def test_the_meter_records_steps_of_the_counter_only() -> None:
-    """The meter records each change of the counter and no unchanged reading."""
+    """The meter records each change of the counter and drops readings that did not change."""
     from benchmarks.runners import gpu
 
     values, read = iter([1.0, 1.0, 2.0, 2.0, 5.0]), threading.Event()
@@ -194,8 +194,9 @@ def test_the_meter_records_steps_of_the_counter_only() -> None:
 
 
 def test_energy_is_measured_on_the_computing_boards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Energy is measured on all boards for a bare device name, on the numbered boards for a name with numbers, and on none
-    for cores.
+    """Energy is measured on all boards for a device name without numbers, on the numbered boards for a name with numbers,
+    and on no board for cores.
+
     """
     import heliograph as hg
     from benchmarks.runners import mesh, nvml
@@ -210,7 +211,7 @@ def test_energy_is_measured_on_the_computing_boards(monkeypatch: pytest.MonkeyPa
 
 
 def test_without_the_management_library_there_is_no_energy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the management library there is no energy, and no error."""
+    """Without the management library the report has no energy, and no error occurs."""
     import ctypes
 
     from benchmarks.runners import nvml
@@ -224,14 +225,14 @@ def test_without_the_management_library_there_is_no_energy(monkeypatch: pytest.M
 
 
 class Driver:
-    """A simulated driver with two boards, numbers 3 and 5 on the machine, which have used 1 and 2 joules."""
+    """A simulated driver with two boards, which have the numbers 3 and 5 on the machine and have used 1 and 2 joules."""
 
     def nvmlInit_v2(self) -> int:
         """Returns success; the method has the name of NVIDIA's function."""
         return 0
 
     def nvmlDeviceGetHandleByIndex_v2(self, number: Any, handle: Any) -> int:
-        """Finds boards 3 and 5 only."""
+        """Finds only the boards 3 and 5."""
         if number.value not in (3, 5):
             return 1
         handle._obj.value = number.value
@@ -244,7 +245,7 @@ class Driver:
 
 
 def test_energy_is_of_all_boards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Energy is summed over the boards that the process sees, by their numbers in the process."""
+    """Energy is summed over the boards that the process sees, by the numbers that they have in the process."""
     import ctypes
 
     from benchmarks.runners import nvml
@@ -275,8 +276,9 @@ def test_tables_of_a_file_are_printed(report: Any, tmp_path: Path) -> None:
 
 
 def test_device_names_follow_from_their_number() -> None:
-    """For n devices, the name has n GPU numbers, a repeated device, or the first n of a list. The numbers are also parsed
-    from a mesh's name.
+    """For n devices, the name has n GPU numbers, one device n times, or the first n devices of a list. The numbers are also
+    parsed from a mesh's name.
+
     """
     from benchmarks.runners import mesh
 
@@ -291,7 +293,7 @@ def test_device_names_follow_from_their_number() -> None:
 
 
 def test_processes_are_ordered_and_every_case_is_a_case_of_gpus() -> None:
-    """Processes with fewer devices run first and long cases run last; every case runs in the requested layouts."""
+    """Processes with fewer devices run first and long cases run last. Every case runs in the requested layouts."""
     from benchmarks.cases import gpu as gpu_cases
     from benchmarks.runners import mesh
 
@@ -311,7 +313,7 @@ def test_processes_are_ordered_and_every_case_is_a_case_of_gpus() -> None:
 
 
 def test_a_process_that_breaks_costs_one_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that exits or hangs loses one case; the following cases are still measured."""
+    """If a process exits or hangs, one case is lost; the following cases are still measured."""
     from benchmarks.runners import mesh
 
     named = "sys.argv[sys.argv.index('--child') + 1].split(',')"
@@ -339,8 +341,9 @@ def test_a_process_that_breaks_costs_one_case(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.full
 def test_two_cpu_devices_are_measured_beside_one(tmp_path: Path) -> None:
-    """The report of two devices has speed-ups over one device, halved floors and the traffic; the other cases are measured
-    if one fails.
+    """The report of two devices has speed-ups over one device, halved floors and the traffic. If one case fails, the other
+    cases are measured.
+
     """
     out = tmp_path / "mesh.jsonl"
     run = [*module("run"), "--device", "cpu/uncalibrated", "--counts", "1,2", "--out", str(out)]
@@ -468,8 +471,9 @@ def tfhe_report(tmp_path: Path, *words: str) -> Any:
 
 
 def counting(tmp_path: Path) -> Path:
-    """Returns a simulated program with the null device's kind of counts: 1,000 multiply-adds per bootstrap, 10 per key
-    switch, small keys.
+    """Returns a simulated program whose counts are like those of the null device: 1,000 multiply-adds per bootstrap, 10 per
+    key switch, small keys.
+
     """
     return program_of(
         tmp_path / "kernels",
@@ -486,7 +490,9 @@ def counting(tmp_path: Path) -> Path:
 
 
 def test_tfhe_runs_record_sets_costs_and_what_was_left_out(tmp_path: Path) -> None:
-    """The report has parameters with security and failure probability, counts of bootstraps and layers, and estimates."""
+    """The report has the parameters with their security and failure probability, counts of bootstraps and layers, and
+    estimates.
+    """
     names = "gates/nand/boolean/x1,table5/boolean/bitwise/16,table9/boolean/cannon/2"
     report = tfhe_report(
         tmp_path, "--device", "null", "--only", names, "--repeat", "0.01", "--kernels", str(counting(tmp_path))
@@ -522,8 +528,9 @@ def test_tfhe_results_are_compared_with_clear_ones(tmp_path: Path) -> None:
 
 
 def test_tfhe_cases_refer_to_tables_of_the_paper() -> None:
-    """The table and column of each case exist in the papers' numbers, and the parameter sets equal those of
+    """The table and the column of each case exist in the papers' numbers. The parameter sets equal those of
     benchmarks/cpp/tfhe.cpp.
+
     """
     import re
 
@@ -565,8 +572,10 @@ def test_tfhe_cases_are_chosen_by_name_or_beginning() -> None:
 
 
 def test_tfhe_floors_come_from_counts(tmp_path: Path) -> None:
-    """The floors (least possible times) of bootstraps and layers follow from counts, without the parts of the key that need
-    not be read."""
+    """The floors (least possible times) of bootstraps and layers follow from counts. The floors do not include the parts of
+    the key that need not be read.
+
+    """
     from benchmarks.cases import tfhe as tfhe_cases
     from benchmarks.runners import tfhe
 
@@ -584,7 +593,7 @@ def test_tfhe_floors_come_from_counts(tmp_path: Path) -> None:
 
 
 def test_a_tfhe_process_that_breaks_costs_one_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that exits loses one case; the following cases are still measured."""
+    """If a process exits, one case is lost; the following cases are still measured."""
     import argparse
 
     from benchmarks.runners import tfhe
@@ -611,7 +620,7 @@ def tfhe_row(case: str, seconds: float, **more: Any) -> dict[str, Any]:
 
 
 def test_tables_of_tfhe(tmp_path: Path) -> None:
-    """Tables have our machines side by side, with the times of other libraries; the paper's tables are on its own page."""
+    """Tables have our machines side by side, and the times of other libraries. The paper's tables are on a separate page."""
     kernel = {"shape": "boolean", "count": 4, "a_second": 400.0, "combine_s": 0.0, "key_switch_s": 1e-3, "threads": 1}
     skipped = tfhe_row("table9/2_2/cannon/16", 1, skipped="longer", estimate_s=3000.0)
     del skipped["median_s"]
@@ -657,7 +666,9 @@ def test_tables_of_tfhe(tmp_path: Path) -> None:
 
 
 def test_ranks_are_measured_beside_one_process(tmp_path: Path) -> None:
-    """The results of ranks are correct, a batch of products sends no bytes between ranks, and the table has a line for it."""
+    """The results of ranks are correct, a batch of products sends no bytes between ranks, and the table has a line for the
+    batch.
+    """
     out = tmp_path / "ranks.jsonl"
     command = [*module("runners.ranks"), "--counts", "1,2", "--quick", "--start", "sockets"]
     done = subprocess.run([*command, "--out", str(out)], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
@@ -669,7 +680,9 @@ def test_ranks_are_measured_beside_one_process(tmp_path: Path) -> None:
 
 
 def test_a_network_over_ranks_has_lines_in_the_table(tmp_path: Path) -> None:
-    """A network over ranks has lines for its ranks and for the bytes that each operation sends; other reports have none."""
+    """A network over ranks has lines for its ranks and for the bytes that each operation sends; other reports have no such
+    lines.
+    """
     from benchmarks import tables
 
     steps = [
@@ -721,12 +734,12 @@ def test_programs_run_once_per_number_of_devices(tmp_path: Path) -> None:
     assert [(r["devices"], r["program"]) for r in report["results"]] == [(1, "sums-ckks-2^14"), (2, "sums-ckks-2^14")]
     one, two = report["results"]
     assert two["over_first"] == pytest.approx(one["program_s"] / two["program_s"])
-    assert (one["members"], [count for _, count in two["members"]]) == ([], [10, 0])  # a chain of calls uses one member
+    assert (one["members"], [count for _, count in two["members"]]) == ([], [10, 0])  # a chain of calls uses only one member
     assert printed.count("times the first") == 2
 
 
 def test_programs_on_several_gpus_are_compared_with_one_gpu() -> None:
-    """Several GPUs have their own table, with speed-ups over one GPU's function and over its program."""
+    """Several GPUs have a separate table, with speed-ups over the function and over the program on one GPU."""
     from benchmarks.report import workloads
 
     def report(gpus: int, program: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Tests the benchmark that compares two source trees in alternating turns; the trees are simulated."""
+"""Tests the benchmark that compares two source trees in alternating turns. The trees are simulated."""
 
 from __future__ import annotations
 

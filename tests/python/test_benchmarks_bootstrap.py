@@ -45,7 +45,7 @@ def test_bootstraps_are_measured(tmp_path: Path) -> None:
 
 
 def test_cases_of_bootstrapping_accept_any_set() -> None:
-    """A case's target time follows from its set; unknown case names are refused."""
+    """The target time of a case follows from its set; unknown names of cases are refused."""
     from benchmarks.cases import bootstrap as bootstrap_cases
     from benchmarks.cases import gpu as gpu_cases
 
@@ -59,7 +59,7 @@ def test_cases_of_bootstrapping_accept_any_set() -> None:
 
 
 def test_a_single_wrong_slot_shows_in_the_worst_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One slot with an error of 0.001 shows in the worst error and hardly in the mean."""
+    """If one slot has an error of 0.001, the worst error shows it and the mean hardly does."""
     from benchmarks.cases import bootstrap as bootstrap_cases
     from heliograph import ckks
 
@@ -89,7 +89,7 @@ class Slow:
 
 
 def test_long_calls_are_timed_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long calls run once to warm up, and three more runs are timed."""
+    """Long calls run once to warm up; then three runs are timed."""
     from benchmarks.cases import gpu as gpu_cases
     from benchmarks.runners import gpu, nvml
 
@@ -102,7 +102,7 @@ def test_long_calls_are_timed_three_times(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_process_ends_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the deadline the measured cases remain and the others are listed as skipped."""
+    """At the deadline, the measured cases remain in the report and the others are listed as skipped."""
     from benchmarks.runners import mesh
 
     (tmp_path / "run.py").write_text(
@@ -114,7 +114,7 @@ def test_a_process_ends_when_the_time_is_over(tmp_path: Path, monkeypatch: pytes
     )
     replace_modules(monkeypatch, tmp_path)
     process = mesh.Process("cpu", 1, mesh.AUTO, ("first", "long", "last"))
-    for seconds in (2, 10, 50):  # repeats with a later deadline until the first case is measured before it
+    for seconds in (2, 10, 50):  # repeats with a later deadline until the first case is measured before the deadline
         until = time.monotonic() + seconds
         rows = [row for row in mesh.measure(process, 1, 50, None, until=until) if "case" in row]
         if "skipped" not in rows[0]:
@@ -126,7 +126,7 @@ def test_a_process_ends_when_the_time_is_over(tmp_path: Path, monkeypatch: pytes
 
 
 def test_scaling_is_measured_on_one_and_on_two_devices(tmp_path: Path) -> None:
-    """Two devices are compared with one for ring cases and TFHE; the table has a line for each."""
+    """Two devices are compared with one device for ring cases and TFHE; the table has a line for each."""
     out = tmp_path / "scaling.jsonl"
     command = [*module("runners.scaling"), "--device", "cpu/uncalibrated", "--counts", "1,2", "--small"]
     command += ["--only", "bootstrap-small-product-x1,gates", "--seconds", "0.01", "--out", str(out)]
@@ -151,7 +151,7 @@ def test_scaling_is_measured_on_one_and_on_two_devices(tmp_path: Path) -> None:
 
 
 def test_cases_beyond_the_deadline_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the deadline the running process is ended and no other starts; the report names the missing cases."""
+    """At the deadline the running process is ended and no other process starts; the report names the missing cases."""
     from benchmarks.runners import mesh, scaling
 
     for name in ("run.py", "tfhe.py"):
@@ -167,7 +167,7 @@ def test_cases_beyond_the_deadline_are_named(tmp_path: Path, monkeypatch: pytest
 
 
 def test_scaling_uses_the_visible_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The benchmark uses the GPUs that are visible to the process, and cases of the other benchmarks."""
+    """The benchmark uses the GPUs that the process sees, and cases of the other benchmarks."""
     from benchmarks.cases import gpu as gpu_cases
     from benchmarks.cases import tfhe as tfhe_cases
     from benchmarks.runners import nvml, scaling
@@ -188,7 +188,9 @@ def test_scaling_uses_the_visible_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_first_call_is_timed_separately(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long cases are timed warm; the first call is timed separately, and has a line in the table if it takes much longer."""
+    """Long cases are timed after a first call. This first call is timed separately, and has a line in the table if it takes
+    much longer.
+    """
     from benchmarks.cases import gpu as gpu_cases
     from benchmarks.report import operations
     from benchmarks.runners import gpu, nvml

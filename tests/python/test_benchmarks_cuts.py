@@ -1,4 +1,6 @@
-"""Runs a short benchmark of calls during connection losses: no call is lost, no answer is wrong, and the page has its row."""
+"""Runs a short benchmark of calls during connection losses. No call is lost, no answer is wrong, and the page has the
+benchmark's row.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs t
 
 
 def test_calls_during_connection_losses_are_not_lost(tmp_path: Path) -> None:
-    """If connections fail, no call is lost and no answer is wrong. The first random events contain no stop of the service."""
+    """If connections fail, no call is lost and no answer is wrong. The first random events do not include a stop of the
+    service.
+
+    """
     out = tmp_path / "cuts.jsonl"
     words = ["--what", "cuts", "--events", "3", "--askers", "1", "--out", str(out)]
     done = subprocess.run([*module("serving.run"), *words], cwd=ROOT, capture_output=True, text=True)

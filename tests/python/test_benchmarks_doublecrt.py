@@ -1,4 +1,6 @@
-"""Tests the DoubleCRT benchmark with a simulated program: processes, floors and tables; and the numbers of the thesis."""
+"""Tests the DoubleCRT benchmark with a simulated program: processes, floors and tables. Also tests the numbers of the
+thesis.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import pytest
 from benchmarks.report import results
 from figures_rig import FOLDER, ROOT, module, program_of, require_lines, table_of
 
-#: A simulated program that reports its arguments in the format of benchmarks/cpp/doublecrt.cpp; rank 2 fails.
+#: A simulated program that reports its arguments in the format of benchmarks/cpp/doublecrt.cpp; on rank 2 it fails.
 PROGRAM = """\
 import json, os, sys
 given = dict(zip(sys.argv[1::2], sys.argv[2::2]))
@@ -66,8 +68,9 @@ def test_a_run_has_one_line_for_each_process_layout_and_edition(file: Path) -> N
 
 
 def test_floors_follow_from_bytes_or_products(file: Path) -> None:
-    """A sum's floor is the time of a negation of as many bytes. A product's floor is the time of its modular products at
-    the machine's rate, if that time is longer."""
+    """The floor of a sum is the time that a negation takes for as many bytes. The floor of a product is the time of its
+    modular products at the machine's rate, if that time is longer.
+    """
     rows = [r for r in results.read(file)["results"] if r.get("level") == "function" and r["threads"] == 1]
     floors = {r["operation"]: r.get("floor_s") for r in rows}
     assert floors == {"add": pytest.approx(1.5e-6), "mul": pytest.approx(1e-5), "neg": None}
@@ -86,7 +89,9 @@ def test_the_thesis_has_six_sizes_in_all_tables() -> None:
 
 
 def test_tables_compare_thesis_peer_and_heliograph(file: Path, tmp_path: Path) -> None:
-    """Thesis, peer and our results are side by side by size; there are tables of bytes and of speed-ups over ranks."""
+    """Results of the thesis, of the peer and of this library are side by side by size. There are tables of bytes and of
+    speed-ups over ranks.
+    """
     ours = results.read(file)
     ours |= {"commit": "C" * 40, "machine": ours["machine"] | {"processor": "AMD EPYC"}}
     mark = {"ranks": 0, "threads": 1, "edition": "w64", "device": "cpu", "layout": ""}
@@ -142,7 +147,7 @@ def test_rows_of_pipelined_copies_are_added(tmp_path: Path) -> None:
 
 
 def built() -> Path | None:
-    """Returns the newest build of the program, made by the C++ tests or the benchmarks, or None."""
+    """Returns the newest build of the program by the C++ tests or by the benchmarks, or None."""
     build = FOLDER.parent / "build"
     found = [*build.glob("*/tests/cpp/bench_doublecrt"), *build.glob("*/benchmarks/doublecrt")]
     return max(found, key=lambda path: path.stat().st_mtime, default=None)
@@ -150,7 +155,7 @@ def built() -> Path | None:
 
 @pytest.mark.skipif(built() is None, reason="bench_doublecrt is not built; make test builds it")
 def test_two_ranks_move_data_only_in_layouts_that_distribute_rows(tmp_path: Path) -> None:
-    """The program checks every result itself. Ranks exchange data only in layouts that distribute an object's rows."""
+    """The program checks every result itself. Ranks exchange data only in layouts that distribute the rows of an object."""
     out = tmp_path / "ranks.jsonl"
     command = [*module("runners.doublecrt"), "--program", str(built()), "--out", str(out), "--quick"]
     env = {k: v for k, v in os.environ.items() if not k.startswith("HELIOGRAPH_") or k == "HELIOGRAPH_COMMIT"}

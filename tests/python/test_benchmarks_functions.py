@@ -1,4 +1,4 @@
-"""The runner of functions measures a small set."""
+"""Runs the benchmark of functions on a small set."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from benchmarks.report import results
 
 
 def test_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The results file has each function's promised error and largest measured error, and no measured error exceeds its
-    promise."""
+    """The results file has the promised error and the largest measured error of each function. No measured error exceeds the
+    promised error.
+    """
     from benchmarks.runners import functions
 
     path = tmp_path / "small-functions.jsonl"

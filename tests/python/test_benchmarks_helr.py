@@ -24,8 +24,9 @@ def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
 
 
 def test_an_encrypted_training_equals_the_clear_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a training with two bootstraps and two minibatches, of which the second is shorter, the encrypted model equals
-    the clear one.
+    """A training with two bootstraps has two minibatches, the second of which is shorter. The encrypted model of this
+    training equals the clear model.
+
     """
     out = tmp_path / "helr.jsonl"
     command(monkeypatch, "--out", str(out))
@@ -40,7 +41,7 @@ def test_an_encrypted_training_equals_the_clear_one(tmp_path: Path, monkeypatch:
 
 
 def test_a_differing_model_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clear training without momentum gives another model, which the check refuses."""
+    """Clear training without momentum gives another model, and the check refuses this model."""
     from benchmarks.runners import helr_bootstrap
 
     original = helr_bootstrap.train_clear
@@ -70,7 +71,7 @@ def test_the_clear_steps_find_the_model() -> None:
 
 
 def test_sums_over_features_and_rows_are_rotations() -> None:
-    """Sums over the features are cyclic rotations within a row; sums over the rows are rotations by whole rows."""
+    """Sums over the features are cyclic rotations within a row; sums over the rows are rotations by complete rows."""
     from benchmarks.runners import helr_bootstrap as helr
 
     layout = helr.Layout.of(64, 5)

@@ -1,4 +1,4 @@
-"""Runs a short benchmark of clients beside a malicious client: no other client fails, and the page has a row per phase."""
+"""Runs a short benchmark of clients beside a malicious client. No other client fails, and the page has a row for each phase."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs t
 
 @pytest.mark.full
 def test_no_client_fails_beside_a_malicious_one(tmp_path: Path) -> None:
-    """All attacks run at once; no other client's call fails or is wrong."""
+    """All attacks run at the same time. No call of another client fails or is wrong."""
     out = tmp_path / "hostile.jsonl"
     words = ["--what", "hostile", "--seconds", "1", "--pairs", "1", "--tenants", "2", "--out", str(out)]
     done = subprocess.run([*module("serving.run"), *words], cwd=ROOT, capture_output=True, text=True)

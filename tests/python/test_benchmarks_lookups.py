@@ -1,4 +1,6 @@
-"""Runs a short benchmark of private look-ups over a service: answers are right, no call is lost, and the page has its rows."""
+"""Runs a short benchmark of private look-ups over a service. Answers are right, no call is lost, and the page has the
+benchmark's rows.
+"""
 
 from __future__ import annotations
 

@@ -20,8 +20,9 @@ def write_idx(path: Path, values: np.ndarray) -> None:
 
 
 def test_networks_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """For ten digits and noise in two requests, correct classifications are counted, every logit is compared, and the table
-    has the counts.
+    """For ten digits and noise in two requests, the benchmark counts correct classifications and compares every logit. The
+    table has the counts.
+
     """
     from benchmarks import tables
     from benchmarks.runners import mnist
@@ -65,7 +66,7 @@ def test_queries_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_cycles_have_a_table_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cycles of a simulated device have their own table, and its times are in no other table."""
+    """The cycles of a simulated device have a separate table, and the times of this device are in no table."""
     import heliograph as hg
     from benchmarks import tables
     from benchmarks.runners import mnist

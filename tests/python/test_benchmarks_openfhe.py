@@ -1,4 +1,4 @@
-"""The benchmark of CKKS beside OpenFHE, with a simulated peer program."""
+"""The benchmark of CKKS beside OpenFHE (the peer), with a simulated peer program."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PEER = """
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs our side with small sets beside the simulated peer."""
+    """Runs our library with small sets beside the simulated peer."""
     peer = program_of(folder / "openfhe_ckks", PEER)
     command = [*module("peers.openfhe"), "--small", "--peer", str(peer), *words]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -83,7 +83,7 @@ def test_a_peer_that_exits_is_reported(tmp_path: Path) -> None:
 
 
 def test_both_sides_are_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A turn has as many calls as fit its time; precision is measured if requested."""
+    """A turn has as many calls as its time allows; precision is measured if requested."""
     from benchmarks.peers import openfhe as beside_openfhe
 
     asked: list[tuple[Any, ...]] = []
@@ -113,7 +113,7 @@ def test_both_sides_are_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_table_has_speedups_of_two_cores_over_one() -> None:
-    """The table has the speed-up of each side on two cores over one."""
+    """The table has the speed-up of each library on two cores over one core."""
     from benchmarks.report import workloads
 
     side = {"parameters": {"levels": 3, "security": "128-bit", "n": 8, "log_q": 1, "log_qp": 1, "log_scale": 1, "limbs": 4}}

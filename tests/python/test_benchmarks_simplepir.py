@@ -1,4 +1,4 @@
-"""The benchmark of private look-ups beside SimplePIR, with a simulated peer program."""
+"""The benchmark of private look-ups beside SimplePIR (the peer), with a simulated peer program."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PEER = """
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs our side beside the simulated peer."""
+    """Runs our library beside the simulated peer."""
     peer = program_of(folder / "simplepir", PEER)
     command = [*module("peers.simplepir"), "--peer", str(peer), "--megabytes", "1", *words]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -59,7 +59,7 @@ def test_both_sides_are_measured(tmp_path: Path) -> None:
 
 
 def test_a_peer_that_exits_or_is_not_built_is_reported(tmp_path: Path) -> None:
-    """The benchmark reports a peer that exits, and a folder that is no built clone of the peer."""
+    """The benchmark reports a peer that exits, and a folder that does not contain a built clone of the peer."""
     done = run(tmp_path, "--row-bytes", "100")
     assert (done.returncode, "the peer ended with 3" in done.stderr) == (1, True)
     for name in ("empty", "bin"):

@@ -1,4 +1,4 @@
-"""Tests the benchmark over slow links: the times of the simulated switch, the cleanup after a killed run, and the tables."""
+"""Tests the benchmark over slow links: times of the simulated switch, the cleanup after a run is killed, and the tables."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ by_root = pytest.mark.skipif(_REASON is not None, reason=_REASON or "virtual hos
 
 
 def frame(target: int, size: int, segment: int = 0) -> bytes:
-    """Returns a frame as the kernel delivers it: an offload header, then `size` bytes for host `target` (255: all)."""
+    """Returns a frame as the kernel delivers it: an offload header, then `size` bytes for host `target` (255: all hosts)."""
     address = b"\xff" * 6 if target == 255 else bytes([2, 0, 0, 0, 0, target])
     return struct.pack("<BBHHHH", 0, 1 if segment else 0, 66 if segment else 0, segment, 0, 0) + address.ljust(size, b"x")
 
 
 def test_a_frame_takes_the_time_of_its_bytes() -> None:
-    """Each segment has its own headers and Ethernet overhead: 1,500 bytes in three segments cost 3 x 90 bytes more."""
+    """Each segment has headers and Ethernet overhead of its own: three segments with 1,500 bytes in total cost 3 x 90 bytes
+    more.
+    """
     from benchmarks.runners import hosts
 
     assert hosts.wire_bytes(frame(1, 100)) == 124
@@ -44,8 +46,9 @@ def test_a_frame_takes_the_time_of_its_bytes() -> None:
 
 
 def test_a_link_carries_frames_in_order_of_arrival(tmp_path: Path) -> None:
-    """At 1 ns per byte and 1 us of delay, a link carries one frame after another. A receiver's link takes frames in order of
-    arrival, in any order of queueing.
+    """At 1 ns per byte and 1 us of delay, a link carries one frame after another. A receiver's link takes frames in the
+    order in which they arrive, not in the order in which they were queued.
+
     """
     from benchmarks.runners import hosts
 
@@ -53,7 +56,7 @@ def test_a_link_carries_frames_in_order_of_arrival(tmp_path: Path) -> None:
     switch = hosts.Switch([write for _, write in pipes], 1.0, 1000)
     for _ in range(3):
         switch.take(0, frame(1, 976), 0)  # three frames of 1,000 bytes; the last leaves at 2,000 ns
-    switch.take(0, frame(2, 976), 0)  # queued behind these three frames
+    switch.take(0, frame(2, 976), 0)  # queued after these three frames
     switch.take(2, frame(1, 476), 100)  # 500 bytes on another host's link
     arrived: list[tuple[float, int]] = []
     now: float | None = 0.0
@@ -70,15 +73,16 @@ def test_a_link_carries_frames_in_order_of_arrival(tmp_path: Path) -> None:
     for read, write in pipes:
         os.close(read)
         os.close(write)
-    # Host 1 receives a frame at 2,000 ns, directly after it the short frame of the other link, then the other frames in
-    # their order.
+    # Host 1 receives a frame at 2,000 ns and directly after it the short frame of the other link. Then it receives the other
+    # frames in their order.
     assert arrived == [(2000, 1), (2500, 1), (3500, 1), (4500, 1), (5000, 2)]
 
 
 @by_root
 def test_hosts_have_the_requested_rate_and_delay_and_are_removed(tmp_path: Path) -> None:
-    """Hosts have the requested rate and delay, measured by TCP. No interface or process remains, even if the process that
-    made the hosts is killed.
+    """Hosts have the requested rate and delay, measured by TCP. If the process that made the hosts is killed, no interface
+    or process remains.
+
     """
     from benchmarks.runners import hosts
 
@@ -148,7 +152,7 @@ open(given["--json"], "w").write("\\n".join(map(json.dumps, lines)))
 
 
 def test_every_layout_is_measured_and_has_a_floor(tmp_path: Path) -> None:
-    """On loopback four layouts are measured, then one rank; the tables have bytes, floors and the fastest layout."""
+    """On loopback four layouts are measured, then one rank. The tables have bytes, floors and the fastest layout."""
     from benchmarks.papers import slow_network as slow_network_tables
 
     program = program_of(tmp_path / "doublecrt", PROGRAM)
@@ -169,7 +173,7 @@ def test_every_layout_is_measured_and_has_a_floor(tmp_path: Path) -> None:
     most = max(link["stream_bytes_s"], link["received_by_each_bytes_s"])
     assert products[2]["floor_s"] == pytest.approx(1e5 / most + 5 * link["round_trip_s"] / 2)
     assert "floor_s" not in products[-1]
-    # Add the same rows as if they were measured on a slow link.
+    # Adds the same rows as if they were measured on a slow link.
     slow = {"link": "slow", "bits_a_second": 8e6, "delay_s": 1e-3, "round_trip_s": 2e-3}
     report["results"] = rows + [r | slow for r in rows if r.get("ranks") != 1]
     lines = slow_network_tables.tables({"x.jsonl": report})
@@ -179,7 +183,7 @@ def test_every_layout_is_measured_and_has_a_floor(tmp_path: Path) -> None:
     assert f"| {what} | limbs (`limb`) | 100 kB | 5 | 2 ms (" in text
     (verdict,) = [line for line in lines if line.startswith(f"| {what} | 8 ms |")]
     assert verdict.startswith(f"| {what} | 8 ms | limbs (`limb`): 2.")
-    assert verdict.endswith(" | one rank | 0.8 Gbit/s |")  # floor: 100 kB at 1 MB/s
+    assert verdict.endswith(" | one rank | 0.8 Gbit/s |")  # floor: 100 kB at a rate of 1 MB/s
 
 
 def test_unknown_parts_and_links_are_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from rigs import N
 
 
 class World:
-    """A secret key, a server and values, with a parameter set that allows several products in sequence."""
+    """A secret key, a server and values. The parameter set allows several products in sequence."""
 
     def __init__(self, word_size: int) -> None:
         spec = rigs.small_spec(400, 2, [65537, 12289], word_size, "bgv")
@@ -29,7 +29,7 @@ class World:
         self.x = self.server.bind(self.secret.encrypt(self.values))
 
     def check(self, tensor: hg.Tensor, expected: Any) -> None:
-        """Checks that a tensor decrypts to `expected` and that its noise budget estimate is a lower bound."""
+        """Checks that a tensor decrypts to `expected` and that the estimate of its noise budget is a lower bound."""
         clear = rigs.Clear(np.asarray(expected, dtype=object), self.modulus, "slots")
         np.testing.assert_array_equal(self.secret.decrypt(tensor), clear.centred())
         if tensor.noise_budget is not None:
@@ -47,7 +47,9 @@ WORD_SIZES = pytest.mark.parametrize("word_size", [64, 32])
 
 @WORD_SIZES
 def test_products_switch_their_operands(word_size: int) -> None:
-    """The operator * switches operands to the level that the noise model chooses, so it reaches a larger depth."""
+    """The operator * switches its operands to the level that the noise model chooses, so more products in sequence are
+    possible.
+    """
     w = world(word_size)
     v = w.values.astype(object)
     tensor, expected, levels = w.x, v, [w.x.level]
@@ -66,7 +68,9 @@ def test_products_switch_their_operands(word_size: int) -> None:
 
 @WORD_SIZES
 def test_sums_across_levels(word_size: int) -> None:
-    """Operands that reached a level in different ways have different factors; operations of two operands align these."""
+    """Operands that reached a level in different ways have different factors. An operation of two operands makes these
+    factors equal.
+    """
     w = world(word_size)
     v = w.values.astype(object)
     square = w.x * w.x
@@ -91,7 +95,7 @@ def test_sums_across_levels(word_size: int) -> None:
 
 
 def test_equal_programs_take_equal_levels() -> None:
-    """Levels follow from the operations and not from the values."""
+    """Levels depend on the operations and not on the values."""
     w = world(64)
     other = w.server.bind(w.secret.encrypt(np.zeros((2, N), dtype=int)))
     a, b = w.x * w.x * w.x, other * other * other
@@ -109,7 +113,7 @@ def test_loaded_tensors_switch_to_the_same_levels() -> None:
 
 
 def test_tensors_of_unknown_noise_stay_at_their_level() -> None:
-    """Files of format 1 have no noise figure: their tensors are switched only on request."""
+    """Files of format 1 have no noise figure, so the levels of their tensors are switched only on request."""
     w = world(64)
     square = hg.relinearize(w.x * w.x)
     old = parse(hg.relinearize(square * square).to_bytes())
@@ -123,8 +127,9 @@ def test_tensors_of_unknown_noise_stay_at_their_level() -> None:
 
 
 def test_the_fused_layer_has_the_bits_of_its_steps() -> None:
-    """conv2d_square_pool, computed in parts, gives the bits of its four separate steps, and chooses one level for both
-    plaintext moduli.
+    """conv2d_square_pool is computed in parts. conv2d_square_pool gives the bits of its four separate steps, and chooses one
+    level for both plaintext moduli.
+
     """
     w = world(64)
     rng = np.random.default_rng(2)
@@ -195,8 +200,10 @@ def trial(p: hg.bgv.Parameters) -> hg.Tensor:
 @pytest.mark.parametrize("depth", [1, 3, 6])
 @WORD_SIZES
 def test_chosen_sets_allow_the_requested_products(depth: int, word_size: int) -> None:
-    """Sets that `parameters` chooses allow `depth` products of sums with budget left, and are smaller than the sets for one
-    product more."""
+    """A set that `parameters` chooses allows `depth` products of sums and leaves some budget. The set is smaller than the
+    set for one more product.
+
+    """
     p = hg.bgv.parameters(depth=depth, plain_modulus=65537, terms=16, word_size=word_size)
     assert p.security == "128-bit"
     x = trial(p)
@@ -208,7 +215,9 @@ def test_chosen_sets_allow_the_requested_products(depth: int, word_size: int) ->
 
 
 def test_parameters_for_a_function() -> None:
-    """parameters_for returns the smallest set of each scheme; BGV's is not larger for small t and deep products."""
+    """parameters_for returns the smallest set of each scheme. For small t and many products in sequence, the set of BGV is
+    not larger.
+    """
 
     def function(x: Any) -> Any:
         for _ in range(3):

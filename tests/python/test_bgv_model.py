@@ -1,7 +1,8 @@
-"""BGV against the big-integer model: the same residues, word for word, on every device.
+"""BGV is compared with the big-integer model: the same residues, word for word, on every device.
 
-The model is BFV's, with other definitions where the schemes differ: ciphertexts, products, switches, factors. Products are
-taken at their operands' level, because the level that the operator * chooses follows from the noise model.
+The model extends BFV's model, with other definitions where the schemes differ: ciphertexts, products, switches, factors.
+Products are computed at the level of their operands, because the level that the operator * chooses depends on the noise
+model.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ N = rigs.N
 
 
 class BgvModel(Model):
-    """The model of BGV; its keys are BFV's."""
+    """The model of BGV; its keys are the same as BFV's."""
 
     def hidden(self, m: Poly, t: int, error: Poly, modulus: int) -> Poly:
-        """Returns the phase of an encryption: t times the error plus the centred message."""
+        """Returns the phase of an encryption, which is t times the error plus the centred message."""
         return t * error + centred(m, t)
 
     def cipher(self, *made: Any) -> BgvCipher:
@@ -34,7 +35,7 @@ class BgvModel(Model):
         return BgvCipher(self, *made)
 
     def decrypt(self, cipher: Any, phases: list[Poly] | None = None) -> Poly:
-        """Returns the centred phase modulo t, divided by the factor."""
+        """Returns the centred phase modulo t, divided by the correction factor."""
         phases = phases or self.phases(cipher)
         parts = [x * pow(f, -1, t) % t for x, t, f in zip(phases, self.plain, cipher.factors, strict=True)]
         return self.decode(Plain(parts), cipher.packing, cipher.width)
@@ -53,7 +54,7 @@ class BgvCipher(Cipher):
         self.factors = [1] * len(parts)
 
     def made(self, parts: list[Poly], level: int | None = None, factors: list[int] | None = None) -> BgvCipher:
-        """Makes a ciphertext of these words, reduced."""
+        """Makes a ciphertext of these words after reducing them."""
         level = level or self.level
         q = self.model.modulus(level)
         out = BgvCipher(self.model, [p % q for p in parts], level, self.packing, self.width)
@@ -81,7 +82,7 @@ class BgvCipher(Cipher):
         return self.made(parts, level, [f * pow(dropped, -1, t) % t for f, t in zip(self.factors, plain, strict=True)])
 
     def times(self, other: BgvCipher) -> BgvCipher:
-        """Returns the product of polynomials in s, item by item."""
+        """Returns the product of two polynomials in s, item by item."""
         parts = []
         for p, r in zip(self.parts, other.parts, strict=True):
             out = np.zeros((*p.shape[:-2], 3, self.model.n), dtype=object)
@@ -99,7 +100,7 @@ class BgvCipher(Cipher):
         return self.of(lambda c, t: c[:2] + t * self.model.switch(self.divided(c[2], t), key, self.level))
 
     def turned(self, galois: int) -> BgvCipher:
-        """Applies X -> X^galois with a rotation key, switched as in relinearization."""
+        """Applies X -> X^galois with a rotation key; the key switch is as in relinearization."""
         key = self.model.rotations[galois]
 
         def one(c: Poly, t: int) -> Poly:
@@ -119,13 +120,13 @@ class BgvCipher(Cipher):
 
 
 class Ours:
-    """The library's operations of the cases."""
+    """The operations of the cases, computed by the library."""
 
     def __init__(self, x: hg.Tensor, y: hg.Tensor, plain: hg.Plaintext) -> None:
         self.x, self.y, self.plain = x, y, plain
 
     def times(self, a: hg.Tensor, b: hg.Tensor) -> hg.Tensor:
-        """Multiplies at the operands' level."""
+        """Multiplies at the level of the operands."""
         return hg.Tensor(_core.exact.multiply(a._core, b._core, None), a._keys)
 
     relinearize = staticmethod(hg.relinearize)
@@ -151,7 +152,7 @@ class Ours:
 
 
 class Theirs:
-    """The model's operations of the cases."""
+    """The operations of the cases, computed by the model."""
 
     def __init__(self, x: BgvCipher, y: BgvCipher, plain: Plain) -> None:
         self.x, self.y, self.plain = x, y, plain
@@ -215,7 +216,7 @@ SETS = {
 
 
 class Rig:
-    """One secret key and the same operands in the library and in the model."""
+    """One secret key, and the same operands in the library and in the model."""
 
     def __init__(self, name: str) -> None:
         self.spec = SETS[name]()
@@ -263,7 +264,7 @@ def rig(name: str) -> Rig:
     ],
 )
 def test_operation(name: str, device: str, case: str) -> None:
-    """The result's words, factors, level and noise budget equal the model's."""
+    """The words, factors, level and noise budget of the result equal those of the model."""
     cipher, budget = rig(name).expected(case)
     secret, ours = rig(name).ours(device)
     result = CASES[case][0](ours)

@@ -1,4 +1,4 @@
-"""CKKS bootstrapping: values return to the top level with the promised precision, or there is an error.
+"""CKKS bootstrapping: values return to the top level with the promised precision, or an error is raised.
 
 The tests use a small insecure set of N = 2^11, with as many levels and the same sine polynomial as the named sets.
 """
@@ -30,7 +30,7 @@ SLOTS, ENTRY, TOP = 1024, 4, 7
 
 
 class Party:
-    """A secret key and a bootstrapping server, with checks of results."""
+    """A secret key and a bootstrapping server, with functions that check results."""
 
     def __init__(self, device: str = "") -> None:
         core = hg.ckks.parameters(n=2 * SLOTS, depth=3, log_scale=39, bootstrap=True, insecure=True)._core
@@ -48,7 +48,7 @@ class Party:
         return max(float(np.abs(found.real).max(initial=0)), float(np.abs(found.imag).max(initial=0)))
 
     def check(self, tensor: hg.ckks.Tensor, expected: Any, bits: float | None = None) -> None:
-        """Checks that a tensor is at the top level and has its promised precision, or `bits`."""
+        """Checks that a tensor is at the top level and has its promised precision, or the precision `bits` if it is given."""
         assert (tensor.level, tensor.degree, tensor.shape) == (TOP, 1, np.shape(expected)[:-1])
         assert tensor.dtype == np.asarray(expected).dtype
         least = tensor.precision if bits is None else bits
@@ -68,7 +68,7 @@ def p() -> Party:
 
 
 def test_parameters_state_the_precision_of_a_bootstrap(p: Party) -> None:
-    """Parameters state the least precision of a bootstrap before any key is made, and every tensor has it."""
+    """Parameters state the least precision of a bootstrap before any key is made. Every tensor has at least this precision."""
     parameters = hg.ckks.parameters(n=2 * SLOTS, depth=3, log_scale=39, bootstrap=True, insecure=True)
     told = parameters.explain()
     for iterations in (1, 2):
@@ -89,7 +89,7 @@ def test_parameters_state_the_precision_of_a_bootstrap(p: Party) -> None:
 
 
 def test_a_long_bootstrap_is_announced(p: Party, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long bootstrap warns; a bootstrap of few ciphertexts or a recorded one does not."""
+    """A long bootstrap gives a warning; a bootstrap of few ciphertexts or a recorded bootstrap does not."""
     monkeypatch.setattr(forecasting, "rates_of", lambda _: forecasting._Ring(call_seconds=1.0))
     x = p.tensor(random(4))
     with warnings.catch_warnings():
@@ -131,7 +131,7 @@ SIGNS = np.sign(random(seed=5))
     ids=["one", "complex", "three", "a shape", "three complex"],
 )
 def test_bootstrapped_values_have_the_promised_precision(p: Party, values: Values) -> None:
-    """Values return at the top level with at least the promised precision, which is above 17.5 bits."""
+    """Values return to the top level with at least the promised precision, which is above 17.5 bits."""
     bound = max(1.0, float(np.abs(values).max()))
     y = hg.ckks.bootstrap(p.tensor(values, bound=2), bound=bound)
     p.check(y, values)
@@ -149,15 +149,17 @@ def test_bootstrapped_values_have_the_promised_precision(p: Party, values: Value
     ],
 )
 def test_the_hardest_values_have_the_promised_precision(p: Party, values: Values) -> None:
-    """The promised precision also holds for the worst values: those at which the sine differs most from a line, and those
-    with few large coefficients."""
+    """The promised precision also holds for the worst values. Some of the worst values are where the sine differs most from
+    a line; others have few large coefficients.
+
+    """
     bound = float(max(np.abs(values.real).max(), np.abs(values.imag).max(), 0.5))
     x = hg.ckks.within(p.tensor(values, bound=1.5), bound)
     p.check(hg.ckks.bootstrap(x, bound=bound), values, bits=18)
 
 
 def test_values_beyond_the_declared_bound_have_no_precision(p: Party) -> None:
-    """Values beyond the declared bound get the sine's cubic error, and the result promises no precision."""
+    """Values beyond the declared bound get the cubic error of the sine, and the result promises no precision."""
     values = 1.02 * SIGNS
     y = hg.ckks.bootstrap(hg.ckks.within(p.tensor(values, bound=2), 1))
     assert y.precision is None
@@ -187,7 +189,7 @@ def test_no_values(p: Party) -> None:
 
 @pytest.mark.parametrize("bound", [2.0**-10, 0.1, 3.0, 10.0, 500.0])
 def test_the_error_is_proportional_to_the_bound(p: Party, bound: float) -> None:
-    """The error is proportional to the bound, and the promised precision follows it."""
+    """The error is proportional to the declared bound, and so is the promised error."""
     values = random(size=bound)
     y = hg.ckks.bootstrap(hg.ckks.within(p.tensor(values, bound=max(bound, 1)), bound), bound=bound)
     p.check(y, values, bits=None if bound >= 1 else 18 - np.log2(bound) / 2)
@@ -195,7 +197,7 @@ def test_the_error_is_proportional_to_the_bound(p: Party, bound: float) -> None:
 
 
 def test_iterations(p: Party) -> None:
-    """Each iteration bootstraps the remaining error."""
+    """Each iteration bootstraps the error that remains."""
     values = np.stack([random(), SIGNS, ALTERNATING])
     for expected in (values[0], values[1], values * (0.6 + 0.8j)):
         y = hg.ckks.bootstrap(p.tensor(expected), iterations=2)
@@ -207,13 +209,13 @@ def test_iterations(p: Party) -> None:
 
 
 def test_a_loose_bound_costs_precision_only(p: Party) -> None:
-    """A loose bound is still correct; it changes only the precision."""
+    """A loose bound is still correct; only the precision is lower."""
     for bound in (2.0, 4.0, 16.0):
         p.check(hg.ckks.bootstrap(p.tensor(SIGNS), bound=bound), SIGNS)
 
 
 def test_errors_of_fifty_bootstraps_accumulate_like_noise(p: Party) -> None:
-    """Errors accumulate like noise: small values, for which the sine is linear, neither drift nor shrink."""
+    """Errors accumulate like noise: small values, for which the sine is linear, do not drift or shrink."""
     values = random(size=2.0**-4)
     y = p.tensor(values)
     once = p.off(hg.ckks.bootstrap(y, bound=1), values)
@@ -258,7 +260,7 @@ def test_unknown_bounds_promise_no_precision(p: Party) -> None:
 
 
 def committed(name: str) -> tuple[dict[str, float], list[float]]:
-    """Returns the constants of the committed polynomials and the coefficients of one."""
+    """Returns the constants of the committed polynomials and the coefficients of one polynomial."""
     text = (Path(__file__).parents[2] / "src/schemes/ckks/sine.inc").read_text()
     told = {name: float(value) for name, value in re.findall(r"k(\w+) = ([-+.e\d]+)[,;]", text)}
     coefficients = text.partition(f"{name} = {{")[2].partition("}")[0]
@@ -267,7 +269,7 @@ def committed(name: str) -> tuple[dict[str, float], list[float]]:
 
 @pytest.mark.parametrize(("name", "terms", "change"), [("Sine", 16, 1e-9), ("LongSine", 27, 1e-12)])
 def test_the_sine_has_its_stated_error(name: str, terms: int, change: float) -> None:
-    """The committed sine polynomial has its stated error near whole numbers, against sin(2 pi u)."""
+    """The error of the committed sine polynomial near whole numbers, compared with sin(2 pi u), is as stated."""
     told, coefficients = committed(f"k{name}Coefficients")
     assert len(coefficients) == terms
     most = int(told["SineMost"])
@@ -284,8 +286,8 @@ def test_the_sine_has_its_stated_error(name: str, terms: int, change: float) -> 
     assert 0.9 * told[f"{name}Error"] < np.abs(error(coefficients)).max() < 1.01 * told[f"{name}Error"]
     changed = [c + change * (k == 3) for k, c in enumerate(coefficients)]
     assert np.abs(error(changed)).max() > 1.5 * told[f"{name}Error"]
-    # Weights each whole number by its probability as a rounded sum of 32 uniform numbers. A biased mean error would
-    # accumulate over bootstraps.
+    # Weights each whole number by the probability of this number as a rounded sum of 32 uniform numbers. If the mean of the
+    # error were not zero, it would accumulate over bootstraps.
     steps = 100
     sums = np.fft.irfft(np.fft.rfft(np.full(steps + 1, 1 / (steps + 1)), 64 * steps) ** 32, 64 * steps)
     often = np.array([sums[(16 + i) * steps - steps // 2 :][: steps + 1].sum() for i in range(-most, most + 1)])
@@ -295,7 +297,9 @@ def test_the_sine_has_its_stated_error(name: str, terms: int, change: float) -> 
 
 
 def test_the_polynomial_of_tables_has_its_stated_error() -> None:
-    """The committed polynomial for tables has its stated error: exp(2 pi i u) of a fraction of the angle, for all u."""
+    """The error of the committed polynomial for tables is as stated, for all u: it approximates exp(2 pi i u) of a fraction
+    of the angle.
+    """
     told, coefficients = committed("kTurnCoefficients")
     assert len(coefficients) == 32
     y = np.linspace(-1, 1, 40_001) * (told["SineMost"] + 0.5) / told["SineRange"]
@@ -329,7 +333,7 @@ def test_the_same_bits_everywhere(device: str) -> None:
 
 
 def test_a_recorded_bootstrap_has_the_same_bits(p: Party) -> None:
-    """A recorded program gives the same bits, for other operands too, and after loading from a file."""
+    """A recorded program gives the same bits, also for other operands and after loading from a file."""
 
     def function(x: hg.ckks.Tensor) -> hg.ckks.Tensor:
         return hg.ckks.bootstrap(x, bound=2) * x
@@ -343,7 +347,7 @@ def test_a_recorded_bootstrap_has_the_same_bits(p: Party) -> None:
 
 
 def test_forecast_and_trace(p: Party) -> None:
-    """Forecast and trace report a bootstrap as one operation."""
+    """Forecast and trace count a bootstrap as one operation."""
     x = p.tensor(random())
     told = hg.forecast(lambda x: hg.ckks.bootstrap(x), x)
     assert told.calls["linear_sum"] == 5
@@ -401,7 +405,9 @@ def stranger() -> hg.ckks.EvaluationKeys:
 
 
 def test_sets_are_found_and_refused() -> None:
-    """Sets are found by depth and precision or by numbers; impossible requests are refused with the possible values."""
+    """Sets are found by depth and precision or by numbers. An impossible request is refused, and the error has the possible
+    values.
+    """
     for depth, precision, name in (
         (4, 17, "n15-b4"),
         (4, 18, "n16-b9"),
@@ -465,7 +471,7 @@ def test_keys_in_files(p: Party, tmp_path: Path) -> None:
     expected = digest(hg.ckks.bootstrap(x))
     p.keys.save(tmp_path / "keys.hg")
     each = p.secret.parameters.switch_key_bytes
-    assert p.keys.nbytes > 20 * each  # the limit is too small for all keys, so some are evicted and reloaded
+    assert p.keys.nbytes > 20 * each  # the limit is too small for all keys, so some keys are evicted and reloaded
     for options in ({}, {"memory": 16 * each}):
         keys = hg.load(tmp_path / "keys.hg", hg.ckks.EvaluationKeys, **options)
         assert keys.bootstrap
@@ -541,8 +547,9 @@ def test_bytes_that_changed() -> None:
 
 @pytest.mark.parametrize("name", ["first_matrix", "to_sparse"])
 def test_a_foreign_key_gives_detectably_wrong_values(p: Party, name: str) -> None:
-    """A switching key of another owner in the file passes every check; the precision tests above would detect it by wrong
-    values.
+    """A file with a switching key of another owner passes every check. The precision tests above would detect the key by
+    wrong values.
+
     """
     container, other = parse(key_file()), parse(stranger().to_bytes())
     container.arrays[name] = other.arrays[name]
@@ -575,8 +582,9 @@ def test_products_in_sequence_need_no_counting_of_levels(p: Party, auto: hg.ckks
 
 
 def test_tensors_with_enough_levels_are_not_bootstrapped(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
-    """If enough levels are left, results have the same bits as without auto_bootstrap; additions and rotations need no
+    """If enough levels are left, results have the same bits as without auto_bootstrap. Additions and rotations need no
     bootstrap.
+
     """
     x = p.tensor(random(), level=TOP)
     inside = [x * x, x * 0.5, x / 3, hg.ckks.polynomial(x, [0, 0, 1]), x * 3]
@@ -592,7 +600,7 @@ def test_tensors_with_enough_levels_are_not_bootstrapped(p: Party, auto: hg.ckks
 
 
 def test_each_operation_bootstraps_its_operands(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
-    """Each operation bootstraps operands that have only the lowest levels."""
+    """Each operation bootstraps operands that are at the lowest levels."""
     values = random(2, seed=7, size=0.7)
     a, b = values
     weights = random(seed=8, size=0.5)
@@ -645,7 +653,7 @@ def test_statistics(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
 
 
 def test_a_tensor_used_several_times_is_bootstrapped_once(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
-    """A tensor used several times is bootstrapped once, until it changes."""
+    """A tensor that is used several times is bootstrapped only once, until it changes."""
     values = random(2, size=0.5)
     x, y = p.tensor(values[0]), p.tensor(values[1])
     assert p.off(x * x, values[0] ** 2) < 2.0**-16
@@ -661,7 +669,7 @@ def test_a_tensor_used_several_times_is_bootstrapped_once(p: Party, auto: hg.ckk
     for _ in range(3):  # new tensors, which may reuse the memory of freed tensors
         assert p.off(p.tensor(values[0]) * p.tensor(values[1]), values[0] * values[1]) < 2.0**-16
     assert auto.count == 10
-    assert len(auto._done) == 2  # entries of x and y; the entries of freed tensors were removed
+    assert len(auto._done) == 2  # entries of x and y; the entries of freed tensors are gone
 
 
 def test_tensors_that_cannot_bootstrap(p: Party) -> None:
@@ -674,7 +682,7 @@ def test_tensors_that_cannot_bootstrap(p: Party) -> None:
             hg.ckks.multiply(low, low, keys=p.secret.evaluation_keys())
         with pytest.raises(hg.LevelError, match="takes 4 levels, but this set has 3"):
             hg.ckks.polynomial(low, np.ones(16))
-        end = hg.ckks.lower(low, 2) * 0.5  # these tensors are below the entry level and still have levels
+        end = hg.ckks.lower(low, 2) * 0.5  # these tensors are below the entry level but still have levels
         assert end.level == 1
         with pytest.raises(hg.LevelError, match=r"needs level 4 or above; .* level 1"):
             end * 0.5
@@ -700,7 +708,7 @@ def test_the_setting_is_local_to_its_thread(p: Party, auto: hg.ckks.AutoBootstra
 
 
 def test_a_program_accepts_other_keys(p: Party) -> None:
-    """A recorded program works with keys of another secret, and keeps no keys."""
+    """A recorded program works with the keys of another secret key, and holds no keys."""
     program = hg.program(hg.ckks.bootstrap)
     values = random(seed=4)
     assert p.off(program(p.tensor(values)), values) < 2.0**-17
@@ -714,8 +722,9 @@ def test_a_program_accepts_other_keys(p: Party) -> None:
 
 
 def test_recorded_bootstraps(p: Party) -> None:
-    """A program records automatic bootstraps and gives the same bits; tensors of a forecast, which hold no data, are never
+    """A program records automatic bootstraps and gives the same bits. The tensors of a forecast hold no data, and are never
     reused as results.
+
     """
     y = p.tensor(random(seed=3, size=0.5))
 

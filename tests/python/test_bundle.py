@@ -1,4 +1,4 @@
-"""Model files: the loaded model equals the written one, and malicious files are refused."""
+"""Model files: the loaded model equals the model that was written, and malicious files are refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def data(name: str, path: Path) -> bytes:
 
 @pytest.mark.parametrize("name", SETS)
 def test_a_model_runs_from_its_file(name: str, tmp_path: Path) -> None:
-    """A model runs from the bytes of its file, for a client without the weights, with exactly the keys that the file lists."""
+    """A client without the weights runs a model from the bytes of its file. The client needs exactly the keys that the file
+    lists.
+    """
     whole = hg.ModelBundle.load(data(name, tmp_path))
     half = hg.ModelBundle.load(whole.client().to_bytes())
     network = nn.setup(name).load()
@@ -72,7 +74,7 @@ def test_damaged_model_files_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SETS)
 def test_changed_models(name: str, tmp_path: Path) -> None:
-    """A changed and re-signed file is read or gives a typed error; a loaded model describes itself."""
+    """A file that was changed and got a new digest is read or gives a typed error; a loaded model describes itself."""
     good = data(name, tmp_path)
     assert resign.signed(resign.take_apart(good)) == good
     read = refused = 0
@@ -110,8 +112,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_estimators(tmp_path: Path) -> None:
-    """Bundles of estimators give the clear results: an estimator with one output, one with several outputs, a regressor,
-    and an estimator with a polynomial."""
+    """Bundles of estimators give the same results as in clear. The estimators: one output, several outputs, a regressor, and
+    an estimator with a polynomial.
+    """
     rng = np.random.default_rng(2)
     x = rng.uniform(-1, 1, (60, 4))
     square = ml.Activation("square", -2.0, 2.0, (0.5, 0.0, 0.5), 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""Recorded programs of every scheme can be exported as model files, for clients with neither the function nor its weights."""
+"""Recorded programs of every scheme can be exported as model files. Clients then need neither the function nor its weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(4)
 
 
 def asked(model: hg.ModelBundle, given: Any) -> Any:
-    """Returns the client's result, which a server computes from the model file. All exchanged objects are serialized."""
+    """Returns the client's result, which a server computed from the model file. All exchanged objects are serialized."""
     half = hg.ModelBundle.load(model.client().to_bytes())
     secret = hg.SecretKey.generate(half.parameters)
     server = hg.Server(hg.from_bytes(half.keys(secret).to_bytes()))
@@ -30,7 +30,7 @@ def asked(model: hg.ModelBundle, given: Any) -> Any:
 
 
 def ckks_model(path: Path) -> tuple[hg.ModelBundle, Any]:
-    """Returns the model of a product of two operands, rotated, with weights that stay on the server."""
+    """Returns the model of a product of two operands that is rotated; its weights stay on the server."""
     secret = hg.SecretKey.generate(hg.ckks.parameters(depth=2, precision=25))
     server = hg.Server(secret.evaluation_keys(rotations=[1, -2], conjugate=True))
     weights = RNG.uniform(-1, 1, secret.parameters.slots)
@@ -55,7 +55,7 @@ def test_ckks(tmp_path: Path) -> None:
     assert np.abs(asked(model, (x, w)) - expected).max() < 1e-4
     assert np.abs(asked(model, {"w": w, "x": x}) - expected).max() < 1e-4
     half = model.client()
-    assert half.nbytes < model.nbytes / 10  # the client's part of the file has no weights
+    assert half.nbytes < model.nbytes / 10  # the part of the file for the client has no weights
     secret = hg.SecretKey.generate(half.parameters)
     for wrong, error in (
         ((x, w[:5]), hg.ShapeError),
@@ -120,7 +120,7 @@ def test_programs_that_cannot_be_models(tmp_path: Path) -> None:
         hg.Program.load(tmp_path / "p.hgp").export(tmp_path / "m.hgm")
     computed = hg.program(
         lambda x: x + x, x * y
-    )  # the operand is noisier than a fresh encryption and at a lower level, so clients may send a fresh ciphertext at that level
+    )  # the operand is noisier than a fresh encryption and at a lower level: clients may send a fresh ciphertext there
     assert computed.export(tmp_path / "m.hgm").inputs[0].shape == (secret.parameters.slots,)
     scaled = hg.program(lambda x: x + x, hg.ckks.multiply(x, 2.0, rescale=False))
     with pytest.raises(hg.ParameterError, match="freshly encrypted"):
@@ -136,7 +136,7 @@ def test_programs_that_cannot_be_models(tmp_path: Path) -> None:
 
 
 def test_changed_files(tmp_path: Path) -> None:
-    """A changed and re-signed file is read or gives a typed error."""
+    """A file that was changed and got a new digest is read or gives a typed error."""
     good = ckks_model(tmp_path)[0].to_bytes()
     assert resign.signed(resign.take_apart(good)) == good
     refused = 0

@@ -1,4 +1,4 @@
-"""Model files of every included network and every kind of estimator, run by another process that has only the file."""
+"""Model files of every included network and every kind of estimator. Another process that has only the file runs them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ model.run(server, server.load("request.hg")).save("answer.hg")
 
 
 def served(folder: Path) -> None:
-    """Computes the answer in another process, which has only the files."""
+    """Computes the answer in another process that has only the files."""
     done = subprocess.run([sys.executable, "-c", SERVER], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -33,8 +33,9 @@ def served(folder: Path) -> None:
     ],
 )
 def test_a_setup_is_served_from_its_file(name: str, tmp_path: Path) -> None:
-    """The model file can be inspected. A client with only its part of the file gets the unencrypted network's scores; all
-    sizes equal the stated ones.
+    """The model file can be inspected. A client that has only its part of the file gets the scores of the unencrypted
+    network. All sizes equal the stated sizes.
+
     """
     nn.setup(name).export(tmp_path / "model.hgm").client().save(tmp_path / "client.hgm")
     for file in ("model.hgm", "client.hgm"):
@@ -56,7 +57,7 @@ def test_a_setup_is_served_from_its_file(name: str, tmp_path: Path) -> None:
 
 
 def test_a_perceptron_is_served_from_its_file(tmp_path: Path) -> None:
-    """A perceptron that another process runs from its file gives the results of its polynomials in clear."""
+    """Another process runs a perceptron from its file; the results are those of its polynomials in clear."""
     network = pytest.importorskip("sklearn.neural_network")
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 4))

@@ -82,7 +82,7 @@ def test_accepted(check: ModuleType, sentence: str) -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_one_finding_per_language(check: ModuleType, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A bad sentence fails the check of a file in each language; a good one passes."""
+    """A bad sentence fails the check of a file in each language; a good sentence passes."""
     (tmp_path / name).write_text(SOURCES[name].format("The row is valid."), encoding="utf-8")
     assert check.main([]) == 0
     (tmp_path / name).write_text(SOURCES[name].format("What is left is freed."), encoding="utf-8")
@@ -93,7 +93,7 @@ def test_one_finding_per_language(check: ModuleType, tmp_path: Path, name: str, 
 
 
 def test_sentences_span_lines(check: ModuleType, tmp_path: Path) -> None:
-    """A comment of several lines is one text; a list item, an aligned column and a blank line begin another."""
+    """A comment of several lines is one text. A list item, an aligned column and a blank line each begin another text."""
     half = " ".join(["word"] * 16)
     (tmp_path / "a.h").write_text(f"// {half}\n// {half}.\n", encoding="utf-8")
     (tmp_path / "b.h").write_text(f"// {half}\n// - {half}\n\n// {half}\n//\n// {half}\n// x     {half}\n", encoding="utf-8")
@@ -120,7 +120,7 @@ def test_generated_parts_are_left_out(check: ModuleType, tmp_path: Path) -> None
 
 
 def test_counts_only_fall(check: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file may have its listed count and no more; --update lowers a count and never raises one."""
+    """A file may have as many offences as its listed count and no more; --update lowers a count and never raises one."""
     listed = tmp_path / "scripts" / "language_exceptions.txt"
     source = tmp_path / "a.h"
     bad = "// What is left is freed.\n\n"

@@ -1,4 +1,4 @@
-"""CIFAR-10: its file formats, and `heliograph cifar10` on a small network of HCNN-11's kind."""
+"""CIFAR-10: its file formats, and `heliograph cifar10` on a small network of the same kind as HCNN-11."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NETWORK = random_network(side=32, channels=(1, 2, 2), dense=4, bits=3, levels=3)
 
 
 class Small(nn.Setup):
-    """Parameters and plaintext moduli of the small network."""
+    """Parameters and plaintext moduli for the small network."""
 
     def load(self) -> nn.Network:
         return NETWORK
@@ -34,7 +34,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> hg.bfv.Parameters:
-    """Makes the command use the small network and a small set."""
+    """Makes the command use the small network and a small parameter set."""
     parameters = small_set(NETWORK, log_q=230)
     setup = Small("small", "small", None, parameters.n, 230, 0, tuple(parameters.plain_moduli), "small")
     monkeypatch.setattr(cifar, "setup_and_set", lambda name, insecure: (setup, parameters))
@@ -42,7 +42,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> hg.bfv.Parameters:
 
 
 def images(seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Returns smooth images, which JPEG changes little, and labels."""
+    """Returns smooth images, which JPEG compression changes little, and labels."""
     rng = np.random.default_rng(seed)
     coarse = rng.integers(0, 256, (COUNT, 3, 4, 4), dtype=np.uint8)
     return coarse.repeat(8, 2).repeat(8, 3), (np.arange(COUNT) % 10).astype(np.uint8)
@@ -61,7 +61,7 @@ def write_jpeg(path: Path, quality: int = 75, side: int = 32) -> None:
 
 
 def test_the_binary_format_is_read(here: Path) -> None:
-    """A record of the binary format has a label and three colour planes; the file is found in its folder."""
+    """A record of the binary format has a label and three colour planes. The file is found in the folder that contains it."""
     pixels, labels = images()
     folder = here / "cifar-10-batches-bin"
     folder.mkdir()
@@ -86,7 +86,7 @@ def test_arrays_of_pixels(here: Path, last: bool) -> None:
 
 @pytest.mark.parametrize("quality", [30, 75, 95])
 def test_jpeg_streams(here: Path, quality: int) -> None:
-    """JPEG streams are decoded and their quality is detected, because reported accuracies name it."""
+    """JPEG streams are decoded and their quality is detected, because a reported accuracy names the quality."""
     write_jpeg(Path("test_jpeg.npz"), quality)
     found, truth, name = cifar.read(Path())
     assert name == f"CIFAR-10, JPEG q{quality}"
@@ -152,7 +152,7 @@ def test_other_images_are_refused(here: Path) -> None:
 
 
 def test_the_error_without_pillow_names_it(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Pillow, the error for JPEG names it."""
+    """Without Pillow, the error for JPEG images names Pillow."""
     write_jpeg(Path("test_jpeg.npz"))
     monkeypatch.setitem(__import__("sys").modules, "PIL", None)
     with pytest.raises(hg.HeliographError, match=r"needs Pillow: pip install 'heliograph\[demo\]'"):
@@ -169,7 +169,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refusals(here: Path, case: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refusal is one line with the remedy."""
+    """A refusal is one line that includes the remedy."""
     monkeypatch.setattr(nn, "setup", lambda name: None)
     command, wanted = REFUSED[case]
     assert run(command.split()) != 0
@@ -177,7 +177,9 @@ def test_refusals(here: Path, case: str, capsys: pytest.CaptureFixture[str], mon
 
 
 def test_a_batch_is_classified_encrypted(here: Path, small: hg.bfv.Parameters, capsys: pytest.CaptureFixture[str]) -> None:
-    """Encrypted classification runs one modulus after another and compares every logit; the accuracy names its data."""
+    """Encrypted classification runs one modulus after another and compares every logit. The reported accuracy names its
+    data.
+    """
     pixels, labels = images()
     np.savez("some.npz", images=pixels, labels=labels)
     assert len(small.plain_moduli) > 1
@@ -201,7 +203,7 @@ def test_a_batch_is_classified_encrypted(here: Path, small: hg.bfv.Parameters, c
 def test_insufficient_sets_are_refused_beforehand(
     here: Path, small: hg.bfv.Parameters, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Too little memory, plaintext range or noise budget is refused before keys are made."""
+    """Too little memory, a too small plaintext range or too little noise budget is refused before keys are made."""
     pixels, labels = images()
     np.savez("some.npz", images=pixels, labels=labels)
     monkeypatch.setattr(hg.SecretKey, "generate", None)

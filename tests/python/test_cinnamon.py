@@ -1,5 +1,5 @@
-"""Limb programs (in Cinnamon's instruction format) give correct results with the same bits on all devices, and errors name
-the line.
+"""Limb programs (in Cinnamon's instruction format) give correct results with the same bits on all devices. Errors name the
+line of the program.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Case = tuple[Writer, Callable[[dict[str, Any]], dict[str, Any]]]
 
 
 def product(chips: int = 1, aggregate: bool = False) -> Case:
-    """Writes a program: x y, relinearized and rescaled, is rotated by 3 and by -1, and both are added."""
+    """Writes a program: x y is relinearized and rescaled, then rotated by 3 and by -1, and both rotations are added."""
     w = Writer(chips)
     digits = digits_of(LEVEL, chips, 2)
     z = sum_of_product(w, w.product(w.ciphertext("x", LEVEL), w.ciphertext("y", LEVEL)), digits, aggregate)
@@ -142,7 +142,9 @@ def test_every_device_gives_the_same_bits(name: str, device: str) -> None:
 
 
 def test_chips_that_broadcast_give_the_bits_of_one() -> None:
-    """Broadcasting chips give the bits of one chip for equal digits. Sums that each chip divides are rounded differently."""
+    """For equal digits, chips with input broadcast give the bits of one chip. Sums that are divided on each chip are rounded
+    differently.
+    """
     bits = []
     for chips in (1, 2, 4):
         w = Writer(chips)
@@ -184,7 +186,7 @@ def test_a_parsed_program_prints_its_text() -> None:
 
 
 def test_examples_of_the_thesis() -> None:
-    """The lines of Kim's figure 2.3, completed with inputs and outputs, are a valid program with correct results."""
+    """The lines of Kim's figure 2.3, with added inputs and outputs, are a valid program with correct results."""
     lines = [
         "Instruction Stream 0:",
         "load r0: i1(0){F}",
@@ -251,8 +253,9 @@ def divided(times: int, level: int, bias: bool = False) -> hg.cinnamon.Program:
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("times", [1, 2, 4])
 def test_a_division_that_leaves_its_rounding_error_is_refused(times: int, bias: bool) -> None:
-    """Divisions that leave only the rounding error are refused; without this check, decryption at a scale below 2^-65 would
+    """Divisions that leave only the rounding error are refused. Without this check, decryption at a scale below 2^-65 would
     divide by zero.
+
     """
     party = Party(divided(times, times + 1, bias))
     with pytest.raises(hg.ScaleError, match=r"instructions0:\d+: this division leaves a scale of 2\^0"):
@@ -310,8 +313,9 @@ def without_top(c: Any) -> Any:
 
 
 def test_scales_of_plaintexts_follow_from_sums_and_divisions() -> None:
-    """The scales of the plaintexts p and q follow from the sums x p + x and x^2 p + x q, which need other scales than the
-    scales of their levels."""
+    """The scales of the plaintexts p and q follow from the sums x p + x and x^2 p + x q. These sums need other scales than
+    the usual scales of their levels.
+    """
     w = Writer()
     x = pair(w, "x")
     w.give("residual", *both(w, "add", times_plain(w, x, w.plaintext("p", LEVEL)), without_top(x)))
@@ -331,7 +335,7 @@ def test_scales_of_plaintexts_follow_from_sums_and_divisions() -> None:
     parameters = party.secret.parameters
     assert runner.scales == party.program.scales(parameters)
     divided = 2.0 ** (math.log2(parameters.scale(LEVEL)) * 2 - math.log2(parameters.scale(LEVEL - 1)))
-    # the plaintext's scale is the prime, so the quotient has x's scale
+    # the scale of the plaintext is the prime, so the quotient has the scale of x
     assert runner.scales["p"] == pytest.approx(divided, rel=1e-9)
     assert results["branches"].scale == parameters.scale(LEVEL - 2)
     assert "scales" in party.program.explain(parameters)
@@ -346,7 +350,9 @@ def test_scales_of_plaintexts_follow_from_sums_and_divisions() -> None:
 
 @pytest.mark.parametrize("name", ["one chip", "two chips broadcast", "two chips aggregate", "four chips aggregate"])
 def test_results_have_the_precision_of_the_same_operations(name: str) -> None:
-    """Results have the precision of x * y and rotations by the model's bounds, with the program's own keys."""
+    """By the model's bounds, results have the precision of x * y and its rotations, with the keys that the program itself
+    needs.
+    """
     writer, expected = CASES[name]()
     party = Party(writer.program())
     values = party.values()
@@ -380,7 +386,7 @@ def test_bounds_follow_plaintexts_scalars_and_batches() -> None:
 
 
 def one_digit(w: Writer, x: Any) -> Any:
-    """Writes a rotation whose key switch leaves out the second digit."""
+    """Writes a rotation whose key switch omits the second digit."""
     turned = w.each("rot 3", x[1])
     k0, k1 = w.switch(turned, 1, 3, [[0, 1]])
     w.switch(turned, 1, 3, [[2, 3]])
@@ -426,8 +432,9 @@ def strictly(secret: Any, z: Any) -> Any:
 
 
 def partial(second: str = "v8", listed: str = "[0,1]") -> dict[str, str]:
-    """Writes a program in which two chips each store one summand of z = x + y, as the compiler's output aggregation does for
-    program outputs.
+    """Writes a program in which two chips each store one summand of z = x + y. The compiler's output aggregation does this
+    for the outputs of a program.
+
     """
     files = {}
     terms = {"v7": "c0", second: "c0", "v9": "c1", "v10": "c1"}
@@ -458,7 +465,7 @@ def test_outputs_of_one_name_are_added(device: str) -> None:
 
 
 def test_components_are_read_at_the_lower_level() -> None:
-    """Components with different numbers of limbs are read at the lower level, as the compiler stores such sums."""
+    """Components with different numbers of limbs are read at the lower level. The compiler stores such sums in this way."""
     w = Writer(special=0)
     x0, x1 = pair(w, "x")
     w.give("z", {limb: r for limb, r in x0.items() if limb < LEVEL - 1}, x1)
@@ -591,7 +598,7 @@ ODD: list[tuple[str, str, str, str]] = [
 def test_invalid_programs_are_refused(name: str, find: str, instead: str, match: str) -> None:
     files = product()[0].files()
     broken = damaged(files, name, find, instead)
-    if not match:  # the changed program computes a different but valid sum
+    if not match:  # the changed program computes a different sum, which is valid
         hg.cinnamon.Program.parse(broken)
         return
     with pytest.raises(hg.InstructionError, match=match) as error:
@@ -600,7 +607,7 @@ def test_invalid_programs_are_refused(name: str, find: str, instead: str, match:
 
 
 def test_digits_that_leave_out_a_limb_are_refused() -> None:
-    """Key switches that leave out a limb of their input are refused."""
+    """Key switches that omit a limb of their input are refused."""
     files = product()[0].files()
     for name in files:
         lines = files[name].splitlines()
@@ -670,7 +677,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
 
 def test_any_cut_of_a_program_is_refused_or_valid() -> None:
-    """A program cut at any position gives a typed error, or is valid if only unneeded lines are missing."""
+    """If a program is cut at any position, it gives a typed error, or it is valid because only unneeded lines are missing."""
     files = product()[0].files()
     for name, text in files.items():
         for end in range(0, len(text), max(1, len(text) // 150)):
@@ -696,7 +703,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "those of plain scalar code, bit by bit" in said
     with np.load(tmp_path / "out.npz") as file:
         y = np.random.default_rng(1)
-        y.uniform(-1, 1, SLOTS)  # draws the values of x first, so that the following draws are those of y
+        y.uniform(-1, 1, SLOTS)  # draws the values of x first, so that the next draws are the values of y
         want = x * y.uniform(-1, 1, SLOTS)
         assert np.abs(file["z"] - np.roll(want, -3) - np.roll(want, 1)).max() < 2e-4
     # the output file exists already, so the command refuses

@@ -1,4 +1,4 @@
-"""Every operation on encrypted real and complex numbers equals NumPy's; levels, files and errors."""
+"""Every operation on encrypted real and complex numbers equals NumPy's result; also tests levels, files and errors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_operators(p: Party, op: Operator) -> None:
 
 
 def test_levels(p: Party) -> None:
-    """A product takes one level, an integer factor none; operands at different levels use the lower one."""
+    """A product takes one level, an integer factor takes none. Operands at different levels use the lower level."""
     a = real()
     x = p.tensor(a)
     assert (x.level, x.degree) == (7, 1)
@@ -89,7 +89,7 @@ def test_levels(p: Party) -> None:
 
 
 def test_powers_take_the_fewest_levels(p: Party) -> None:
-    """A power of n takes ceil(log2 n) levels."""
+    """The n-th power takes ceil(log2 n) levels."""
     a = real()
     for n in (1, 2, 3, 5, 7, 8):
         y = p.tensor(a) ** n
@@ -116,7 +116,7 @@ def test_lazy_products(p: Party) -> None:
 
 
 def test_rotations_and_conjugation(p: Party) -> None:
-    """Rotations to the left, to the right and several in one call are correct, and so is conjugation."""
+    """Rotations to the left, to the right and by several steps in one call are correct, and so is conjugation."""
     a, c = real(2), complexes()
     x = p.tensor(a)
     p.check(hg.ckks.rotate(x, 3), np.roll(a, -3, -1))
@@ -149,7 +149,7 @@ def test_sums_and_inner_products(p: Party) -> None:
 
 
 def test_shapes(p: Party) -> None:
-    """Reshaped, sliced and transposed tensors equal NumPy's, without computation."""
+    """Reshaped, sliced and transposed tensors equal NumPy's; no computation is needed."""
     a = real(2, 3)
     x = p.tensor(a)
     p.check(x.reshape(3, -1), a.reshape(3, 2, SLOTS))
@@ -195,7 +195,9 @@ def test_matrices_on_a_few_slots(p: Party, rows: int, columns: int) -> None:
 
 
 def test_matrices_on_repeating_values_and_on_all_slots(p: Party) -> None:
-    """A complex matrix times values that repeat in the slots is correct, and so is a real matrix with as many rows as slots."""
+    """The product of a complex matrix and values that repeat in the slots is correct. The product of a real matrix with as
+    many rows as slots is correct, too.
+    """
     period = 32
     w = random_matrix(period, period, is_complex=True)
     t = hg.ckks.LinearTransform(p.parameters, w, repeats=True, level=3)
@@ -214,8 +216,9 @@ def test_matrices_on_repeating_values_and_on_all_slots(p: Party) -> None:
 
 @pytest.mark.parametrize("baby", [1, 2, 4, 16])
 def test_a_matrix_is_as_precise_as_single_rotations(p: Party, baby: int) -> None:
-    """With any number of baby steps, a matrix product is at least as precise as single rotations; views give the same bits
-    as copies.
+    """With any number of baby steps, a matrix product is at least as precise as with single rotations; views give the same
+    bits as copies.
+
     """
     size, a = 16, real(3)
     w = random_matrix(size, size)
@@ -243,7 +246,9 @@ def test_a_matrix_is_as_precise_as_single_rotations(p: Party, baby: int) -> None
 
 
 def test_any_number_of_slots() -> None:
-    """If the number of slots is no power of two, rotations turn all N/2 places; values beyond the slots stay hidden."""
+    """If the number of slots is not a power of two, rotations move all N/2 places, and the values beyond the slots are not
+    shown.
+    """
     p = Party(parameters(slots=100), rotations=(1, 2))
     w = random_matrix(100, 100)
     a = real(2)[:, :100]
@@ -255,14 +260,14 @@ def test_any_number_of_slots() -> None:
 
 
 def party_of_few_slots() -> Party:
-    """Returns a party whose set has 16 slots. The values of a ciphertext repeat through all its places."""
+    """Returns a party whose set has 16 slots. The values of a ciphertext repeat at all its places."""
     return Party(parameters(slots=16), rotations=(1,))
 
 
 @FAST
 @given(st.data())
 def test_sparse_matrices(data: st.DataObject) -> None:
-    """A matrix with a few nonzero diagonals is correct with any number of baby steps; zero diagonals take no key switch."""
+    """A matrix with a few nonzero diagonals is correct with any number of baby steps; zero diagonals need no key switch."""
     p, size = party(), 16
     w = np.zeros((size, size))
     for k in data.draw(st.sets(st.integers(0, size - 1), min_size=1, max_size=4)):
@@ -329,7 +334,7 @@ def test_polynomials_of_a_degree(p: Party, degree: int, basis: str) -> None:
     st.sampled_from(["any", "odd", "even"]),
 )
 def test_any_polynomial(coefficients: list[float], basis: str, parity: str) -> None:
-    """Polynomials are correct if any coefficients are zero, also the last ones."""
+    """Polynomials are correct if any of their coefficients are zero, also if the last coefficients are."""
     p, a = party(), real()
     c = np.array(coefficients)
     if parity != "any":
@@ -373,7 +378,7 @@ def test_errors_of_polynomials(p: Party) -> None:
 
 
 def test_files(p: Party, tmp_path: Path) -> None:
-    """Tensors, computed tensors and keys of each kind survive saving and loading."""
+    """Tensors, computed tensors and keys of each kind are equal after saving and loading."""
     a = real(2)
     x = p.secret.encrypt(a)
     x.save(tmp_path / "x.hg")
@@ -430,7 +435,7 @@ def test_the_command_line_supports_ckks(p: Party, tmp_path: Path, capsys: pytest
 
 
 def test_wrong_keys(p: Party) -> None:
-    """Another key, another set, another scheme and missing keys are refused."""
+    """Another key, another set, another scheme and missing keys are errors."""
     a, other = real(), stranger()
     x = p.tensor(a)
     with pytest.raises(hg.WrongKeyError):
@@ -501,7 +506,9 @@ def test_plaintexts_are_encoded_once(p: Party) -> None:
 
 
 def test_decryption_for_publication(p: Party) -> None:
-    """Decryption for publication adds noise of the requested size, or is refused if no precision or no bound remains."""
+    """Decryption for publication adds noise of the requested size. Decryption for publication is refused if no precision or
+    no bound remains.
+    """
     a = real()
     x = p.tensor(a)
     errors = [np.abs(p.secret.decrypt(x, publish_bits=bits) - a).max() for bits in (0, 8)]
@@ -559,7 +566,7 @@ def test_parameters_that_are_refused() -> None:
 
 
 def test_named_sets_are_as_their_names_state() -> None:
-    """Named sets are secure and have the N and the levels after a bootstrap that their names state."""
+    """Named sets are secure; N and the levels after a bootstrap are as their names state."""
     for name in hg.ckks.named():
         params = hg.ckks.parameters(name)
         assert params.security == "128-bit"

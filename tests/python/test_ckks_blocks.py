@@ -1,4 +1,4 @@
-"""Functions of order on tensors of few values, which share ciphertexts by blocks of slots."""
+"""Functions of order on tensors of few values, which share ciphertexts in blocks of slots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Values = npt.NDArray[Any]
 
 
 class Owner:
-    """A secret key, and servers with and without the rotations of blocks."""
+    """A secret key, a server with the rotations of blocks, and a server without them."""
 
     def __init__(self) -> None:
         self.parameters = C.parameters(n=2**11, depth=13, log_scale=45, bootstrap=True, insecure=True)
@@ -46,7 +46,7 @@ def owner() -> Owner:
 
 
 def integers(count: int) -> Values:
-    """Returns integers of 8 bits with both ends, neighbours and ties."""
+    """Returns integers of 8 bits, including both ends, neighbours and ties."""
     v = np.random.default_rng(count).integers(-128, 128, (count, WIDTH))
     v[:, :4] = 127, -128, 0, 5
     v[0, 4:8], v[-1, 4:8] = (127, -128, 0, 1), (-128, 127, 1, 0)
@@ -79,7 +79,7 @@ def test_packed_results_are_those_of_numpy(owner: Owner, name: str, count: int) 
 
 
 def test_packing_keeps_the_error_bounds(owner: Owner) -> None:
-    """The error of a block does not include the errors of other blocks' values."""
+    """The error of a block does not depend on the errors of the values in other blocks."""
     v = np.random.default_rng(20).integers(0, 8, (20, 31)).astype(float)
     with C.auto_bootstrap():
         y = C.top_k(owner.encrypt(v, bound=(0, 7)), 6, 0, gap=1)
@@ -87,7 +87,9 @@ def test_packing_keeps_the_error_bounds(owner: Owner) -> None:
 
 
 def test_packing_saves_most_of_the_work(owner: Owner) -> None:
-    """Ten values take 45 signs of pairs and ten signs of ranks: six and two ciphertexts, with eight blocks each."""
+    """Ten values take 45 signs of pairs and ten signs of ranks. With eight blocks in each ciphertext, these are six and two
+    ciphertexts.
+    """
     v = integers(10)
 
     def products(server: hg.Server) -> int:
@@ -101,7 +103,7 @@ def test_packing_saves_most_of_the_work(owner: Owner) -> None:
 
 
 def test_axes_and_unknown_padding(owner: Owner) -> None:
-    """Packing also works along other axes of ciphertexts. Contents of padding slots do not enter other blocks."""
+    """Packing also works along other axes of ciphertexts. The contents of padding slots have no effect on other blocks."""
     v = np.moveaxis(np.stack([integers(3), integers(3)[::-1]]), 0, 1)  # [3, 2, width]
     with C.auto_bootstrap():
         x = owner.encrypt(v, bound=(-128, 127))
@@ -113,7 +115,7 @@ def test_axes_and_unknown_padding(owner: Owner) -> None:
 
 
 def test_without_rotations_or_free_slots_nothing_is_packed(owner: Owner) -> None:
-    """Without the rotations of blocks the results are right, and every ciphertext is computed separately."""
+    """Without the rotations of blocks the results are right, but each ciphertext is computed separately."""
 
     def automatic(x: Any) -> Any:
         with C.auto_bootstrap():
@@ -129,7 +131,7 @@ def test_without_rotations_or_free_slots_nothing_is_packed(owner: Owner) -> None
 
 
 def test_keys_for_a_function_have_the_rotations(owner: Owner) -> None:
-    """Keys made for a function include the rotations of its blocks."""
+    """Keys that are made for a function include the rotations of its blocks."""
 
     def automatic(x: Any) -> Any:
         with C.auto_bootstrap():

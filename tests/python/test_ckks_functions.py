@@ -1,4 +1,4 @@
-"""Functions of encrypted reals: the largest error, over many values and the worst values, is within the promised bound."""
+"""Functions of encrypted reals: over many values and the worst values, the largest error is within the promised bound."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def refreshing() -> Owner:
 
 
 def promised(y: Any) -> float:
-    """Returns the error bound that this process trusts."""
+    """Returns the trusted error bound."""
     return float(_core.ckks.error_bounds(y._core)[0])
 
 
 def check(owner: Owner, y: Any, wanted: Array, *, where: Any = ..., within_bits: float | None = None) -> None:
-    """Checks that the largest error is below the promised bound, and only some bits below."""
+    """Checks that the largest error is below the promised bound, but only by a few bits."""
     largest = float(np.abs(owner.decrypt(y) - wanted)[where].max())
     assert largest <= promised(y)
     if within_bits is not None:
@@ -65,7 +65,7 @@ def check(owner: Owner, y: Any, wanted: Array, *, where: Any = ..., within_bits:
 
 
 def spread(low: float, high: float) -> Array:
-    """Returns values of an interval, its ends included."""
+    """Returns values of an interval, both ends included."""
     return np.concatenate([[low, high], RNG.uniform(low, high, SLOTS - 2)])
 
 
@@ -90,8 +90,9 @@ ELEMENTARY: dict[str, tuple[Callable[[Array], Array], float, float]] = {
 
 @pytest.mark.parametrize("name", ELEMENTARY)
 def test_the_error_of_an_elementary_function_is_below_its_bound(deep: Owner, name: str) -> None:
-    """The error of 1,024 values, including the interval's ends, is below the promised bound, and the bound is below the
-    requested error."""
+    """The error of 1,024 values, including the ends of the interval, is below the promised bound, and this bound is below
+    the requested error.
+    """
     f, low, high = ELEMENTARY[name]
     v = spread(low, high)
     y = getattr(C, name)(deep.encrypt(v, bound=(low, high)), error=2.0**-18)
@@ -101,7 +102,7 @@ def test_the_error_of_an_elementary_function_is_below_its_bound(deep: Owner, nam
 
 @pytest.mark.parametrize("name", [*ELEMENTARY, "power"])
 def test_values_outside_the_interval_are_refused(deep: Owner, name: str) -> None:
-    """Without bounds, or with a domain that the values cannot have, a function raises an error."""
+    """A function raises an error if there are no bounds, or if the values cannot be in the domain."""
     x = deep.encrypt(spread(0.5, 1), bound=(0.5, 1))
     function = (lambda a, **o: C.power(a, 1.5, **o)) if name == "power" else getattr(C, name)
     with pytest.raises(hg.PlaintextRangeError, match="outside the domain"):
@@ -114,13 +115,13 @@ def test_values_outside_the_interval_are_refused(deep: Owner, name: str) -> None
 
 @pytest.mark.parametrize("name", ["log", "inverse", "rsqrt", "sqrt"])
 def test_an_interval_with_a_pole_is_refused(deep: Owner, name: str) -> None:
-    """Functions with a pole or branch point at 0 raise an error that names the interval that they need."""
+    """Functions with a pole or branch point at 0 raise an error that states which interval they need."""
     with pytest.raises(hg.ParameterError, match="interval"):
         getattr(C, name)(deep.encrypt(spread(-1, 1), bound=1))
 
 
 def test_an_error_below_the_noise_is_refused(deep: Owner) -> None:
-    """The noise of a value of precision 2^-30 does not allow an error of 2^-40."""
+    """A value with a precision of 2^-30 has too much noise for an error of 2^-40."""
     with pytest.raises(hg.NoiseError, match="error is at most"):
         C.exp(deep.encrypt(spread(-1, 1), bound=1), error=2.0**-40)
 
@@ -151,7 +152,7 @@ def test_division(deep: Owner) -> None:
 
 
 def test_an_approximation_states_degree_levels_and_error(deep: Owner) -> None:
-    """The numbers that `approximate` returns hold for its clear and encrypted values."""
+    """The numbers that `approximate` returns are true for its clear values and for its encrypted values."""
     f = C.approximate(lambda v: np.exp(-(v**2)), -3, 2, error=1e-5)
     v = spread(-3, 2)
     clear = f.clear(v)
@@ -201,7 +202,7 @@ def test_impossible_fits_are_refused(call: Callable[[], Any], error: type[Except
 
 
 def test_an_approximation_refuses_values_outside_its_interval(deep: Owner) -> None:
-    """Bounds outside the interval raise an error; after a declaration by `within` the function runs."""
+    """Bounds outside the interval raise an error. After `within` declares an interval, the function runs."""
     f = C.approximate(np.exp, -1, 1, error=1e-4)
     x = deep.encrypt(spread(-1, 1), bound=2)
     with pytest.raises(hg.PlaintextRangeError, match="within"):
@@ -223,7 +224,9 @@ def near_gap(gap: float) -> Array:
 
 @pytest.mark.parametrize("bits", [3, 8, 11])
 def test_signs_are_exact_to_their_error_from_the_gap_on(deep: Owner, bits: int) -> None:
-    """Outside the gap around 0 the error is below its bound. In the gap the result is in [-1, 1] and has the value's sign."""
+    """Outside the gap around 0 the error is below its bound. In the gap the result is in [-1, 1] and has the sign of the
+    value.
+    """
     gap = 2.0**-bits
     v = near_gap(gap)
     y = C.sign(deep.encrypt(v, bound=1), gap=gap)
@@ -297,7 +300,7 @@ def test_too_small_gaps_are_refused(deep: Owner) -> None:
 
 
 def test_a_sign_bootstraps_on_its_way(refreshing: Owner) -> None:
-    """If a sign takes more levels than are left, it bootstraps once, and its error bound holds."""
+    """If a sign needs more levels than are left, it is bootstrapped once, and its error bound is true."""
     gap = 2.0**-12
     v = near_gap(gap)
     x = refreshing.encrypt(v, bound=1)
@@ -327,7 +330,7 @@ def test_extremes_along_ciphertexts(deep: Owner, table: Array) -> None:
 
 
 def test_the_index_of_an_extreme(deep: Owner, table: Array) -> None:
-    """For equal values the first index is the result, as in NumPy."""
+    """Among equal values, the result is the first index, as in NumPy."""
     x = deep.encrypt(table, bound=1)
     check(deep, C.argmax(x, 0, gap=0.1), table.argmax(0))
     check(deep, C.argmin(x, 0, gap=0.1), table.argmin(0))
@@ -380,7 +383,7 @@ def test_order_along_slots_of_several_ciphertexts(few: Owner, n: int) -> None:
 
 
 def test_indices_along_slots(few: Owner) -> None:
-    """For equal extremes the first index is the result, in each ciphertext of a batch."""
+    """Among equal extremes, the result is the first index, in each ciphertext of a batch."""
     n = 5
     v = RNG.integers(-2, 3, (2, 16)) / 2
     x = few.encrypt(v, bound=1)
@@ -426,7 +429,7 @@ def test_softmax_and_norms(deep: Owner) -> None:
 
 
 def test_the_noise_of_a_series_is_its_slope_times_the_noise(deep: Owner) -> None:
-    """The error bound of a Chebyshev series holds, and is within 8 bits of the error; within one bit for a noisy argument."""
+    """The error bound of a Chebyshev series is true, and is within 8 bits of the error; for a noisy argument within one bit."""
     v = spread(-1, 1)
     coefficients = np.polynomial.chebyshev.chebinterpolate(np.tanh, 31)
     y = deep.encrypt(v, bound=1).polynomial(coefficients, "chebyshev")
@@ -464,7 +467,7 @@ def test_the_error_of_an_operand_is_in_the_bound(deep: Owner, name: str) -> None
     ],
 )
 def test_clear_values_of_other_types_are_refused(deep: Owner, values: Any, error: type[Exception]) -> None:
-    """Complex and masked values raise an error, and lose neither their imaginary part nor their mask."""
+    """Complex and masked values raise an error, so the imaginary part or the mask is never dropped silently."""
     with pytest.raises(error):
         C.approximate(np.cosh, -1, 1, error=1e-4).clear(values)
     with pytest.raises(error):
@@ -472,7 +475,7 @@ def test_clear_values_of_other_types_are_refused(deep: Owner, values: Any, error
 
 
 def test_numbers_beyond_floats_are_refused(deep: Owner) -> None:
-    """Integers above the largest float are invalid options, as infinities are."""
+    """Integers above the largest float are invalid options, just as infinities are."""
     x, huge = deep.encrypt(np.full(SLOTS, 0.5), bound=(0.25, 1)), 10**400
     for call in (
         lambda: C.sign(x, gap=huge),
@@ -488,7 +491,7 @@ def test_numbers_beyond_floats_are_refused(deep: Owner) -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_intervals_of_short_floats(deep: Owner) -> None:
-    """Ends of an interval may have any type of NumPy's numbers, without a warning."""
+    """The ends of an interval may have any of NumPy's number types, and no warning is given."""
     f = C.approximate(np.cosh, np.float32(0), np.float16(1))
     assert (f.low, f.high) == (0, 1)
     x = deep.encrypt(np.full(SLOTS, 0.5), bound=(np.float16(0.25), np.float32(1)))

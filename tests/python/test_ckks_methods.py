@@ -1,4 +1,4 @@
-"""Methods of signs and comparisons: the choice of a composition and of its bootstraps, and tables of integers."""
+"""Methods for signs and comparisons: how a composition and its bootstraps are chosen, and tables of integers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Integers = npt.NDArray[np.int64]
 
 
 class Owner:
-    """A secret key and a server with keys for bootstrapping."""
+    """A secret key and a server that has keys for bootstrapping."""
 
     def __init__(self, depth: int, log_scale: float) -> None:
         self.parameters = C.parameters(n=2 * SLOTS, depth=depth, log_scale=log_scale, bootstrap=True, insecure=True)
@@ -32,14 +32,14 @@ class Owner:
         return self.server.bind(self.secret.encrypt(np.asarray(values, dtype=float), **options))
 
     def check(self, y: Any, wanted: npt.ArrayLike, error: float) -> None:
-        """Checks that the largest error is within the promised error, and the promised error within `error`."""
+        """Checks that the largest error is within the promised error, and that the promised error is within `error`."""
         promised = float(_core.ckks.error_bounds(y._core)[0])
         assert np.abs(self.secret.decrypt(y) - wanted).max() <= promised <= error
 
 
 @pytest.fixture(scope="module")
 def precise() -> Owner:
-    """A set with ten levels between bootstraps and a large scale, like n16-b10-h."""
+    """A set with ten levels between bootstraps and a large scale, like the set n16-b10-h."""
     return Owner(10, 47)
 
 
@@ -50,7 +50,7 @@ def roomy() -> Owner:
 
 
 def integers(bits: int) -> Integers:
-    """Returns integers of some bits, with both ends, 0 and its neighbours."""
+    """Returns integers of some bits, including both ends, 0 and its neighbours."""
     half = 2 ** (bits - 1)
     return np.concatenate([[0, 1, -1, half - 1, -half], RNG.integers(-half, half, SLOTS - 5)])
 
@@ -66,13 +66,14 @@ def test_a_small_gap_takes_two_single_bootstraps(precise: Owner) -> None:
     with C.auto_bootstrap() as auto:
         y = C.sign(x, gap=gap, error=error)
     assert auto.count == 2
-    assert y.level >= precise.parameters.bootstrapping_level  # further bootstraps are possible
+    assert y.level >= precise.parameters.bootstrapping_level  # more bootstraps would be possible
     precise.check(y, np.sign(v), error)
 
 
 def test_a_plan_keeps_to_levels_and_errors(precise: Owner) -> None:
-    """A plan has enough levels for every polynomial, and the errors of bootstraps and polynomials together are within the
-    error."""
+    """A plan has enough levels for every polynomial. The errors of bootstraps and polynomials together are within the
+    requested error.
+    """
     entry, top = precise.parameters.bootstrapping_level, precise.parameters.levels
     x = precise.encrypt(np.zeros(SLOTS), bound=1)
     for level in (top, top - 3, entry):
@@ -116,7 +117,7 @@ def test_each_composition_is_as_its_row_says() -> None:
 
 
 def test_a_sign_can_be_recorded(precise: Owner) -> None:
-    """A plan is made while a program is recorded, and the program gives the same bits."""
+    """A plan is made when a program is recorded, and the program gives the same bits."""
     x = precise.encrypt(RNG.choice([-1, 1], SLOTS) * RNG.uniform(2.0**-12, 1, SLOTS), bound=1)
 
     def separated(x: Any) -> Any:
@@ -165,7 +166,7 @@ def test_signs_of_8_bits_take_one_table(roomy: Owner) -> None:
 
 @pytest.mark.parametrize("low", [-128, -127, -100])
 def test_tables_of_signs_are_odd_waves(roomy: Owner, low: int) -> None:
-    """Polynomials of sign tables have half of the powers. A table of 258 numbers doubles the error of the result for 0."""
+    """Polynomials of sign tables have half of the powers. A table of 258 numbers doubles the error of the result at 0."""
     v = np.clip(integers(8), low, 127)
     v[5:100] = 0
     entry = roomy.parameters.bootstrapping_level
@@ -244,7 +245,9 @@ def test_wrong_words_are_refused(roomy: Owner) -> None:
 
 
 def test_a_table_needs_proved_bounds_or_a_word(roomy: Owner) -> None:
-    """A table has no guard. So a declared interval leads to polynomials, unless the caller refuses the guard."""
+    """A table has no guard that checks values at decryption. So for a declared interval polynomials are used, unless the
+    caller declines the guard.
+    """
     v = integers(4)
     x = roomy.encrypt(v, bound=1000)
     with pytest.raises(hg.ParameterError, match="guard=False"):
@@ -260,7 +263,7 @@ def test_a_table_needs_proved_bounds_or_a_word(roomy: Owner) -> None:
 
 @pytest.mark.parametrize("low", [-4, -64])
 def test_exponentials_by_squaring(roomy: Owner, low: float) -> None:
-    """Errors of both methods are within their bounds, and "auto" takes the method with fewer levels."""
+    """The errors of both methods are within their bounds, and "auto" chooses the method with fewer levels."""
     v = np.concatenate([[low, 0], RNG.uniform(low, 0, SLOTS - 2)])
     x = roomy.encrypt(v, bound=(low, 0))
     found = {method: C.exp(x, method=method, error=2.0**-16) for method in ("polynomial", "squaring", "auto")}  # type: ignore[arg-type]

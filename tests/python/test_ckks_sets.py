@@ -1,4 +1,4 @@
-"""CKKS parameter sets: room for values, bounds on inputs, versions, padding behind short vectors."""
+"""CKKS parameter sets: room for values, bounds of inputs, versions, and padding behind short vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from resign import canonical, signed, take_apart
 PRECISIONS = (12, 15, 18, 20, 22, 25, 28, 30)
 DEPTHS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
 
-#: Sets that version 0.2 chose: word size, depth, precision, integer bits, slots; log2 N, primes, hash.
+#: Sets that version 0.2 chose, as word size, depth, precision, integer bits, slots; log2 N, primes, hash.
 OLD = [
     (64, 0, 12, 10, 0, 12, 1, "d80b9c119b1ab9ed"),
     (64, 1, 20, 10, 0, 13, 2, "ba1cb8784457fb5c"),
@@ -73,7 +73,7 @@ def shape(p: Any) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("old", OLD, ids=lambda old: "-".join(map(str, old[:5])))
 def test_version_0_2_has_its_numbers(old: tuple[Any, ...]) -> None:
-    """Requests with version="0.2" give the recorded numbers of that version."""
+    """Requests with version="0.2" give the numbers that were recorded for that version."""
     word_size, depth, precision, integer_bits, slots, log_n, primes, digest = old
     request = {"depth": depth, "precision": precision, "integer_bits": integer_bits, "slots": slots, "word_size": word_size}
     p = hg.ckks.parameters(**request, version="0.2")
@@ -88,8 +88,11 @@ def test_version_0_2_has_its_numbers(old: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize("word_size", [64, 32])
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_room_takes_at_most_one_prime(word_size: int, precision: int) -> None:
-    """From precision 22 on, sets have the N, primes and ciphertext bytes of version 0.2; below it at most one prime more.
-    A set has another gadget, and so larger keys, only if its room would be below 2^30 with the gadget of version 0.2."""
+    """From precision 22 on, sets have the N, primes and ciphertext bytes of version 0.2. For lower precisions, sets have at
+    most one prime more. A set has another gadget, and therefore larger keys, only if the gadget of version 0.2 would give it
+    a room below 2^30.
+
+    """
     seen = 0
     for depth in DEPTHS:
         old, new = chosen(depth, precision, word_size, "0.2"), chosen(depth, precision, word_size, "")
@@ -125,7 +128,7 @@ def test_most_sets_have_room() -> None:
 
 
 def test_integer_bits_is_the_least_room() -> None:
-    """integer_bits sets the least room and adds no unneeded prime."""
+    """integer_bits sets the least room and adds no prime that is not needed."""
     p = hg.ckks.parameters(depth=1, precision=20, integer_bits=10)
     more = hg.ckks.parameters(depth=1, precision=20)
     assert len(p._core.spec.chain) + 1 == len(more._core.spec.chain)
@@ -148,8 +151,9 @@ def test_named_sets_keep_their_numbers(name: str) -> None:
 
 
 def test_the_bound_follows_the_room() -> None:
-    """The default bound is 14 bits below the room, within 10 to 20 bits, and values at the bound fit the room together with
-    their noise.
+    """The default bound is 14 bits below the room, but at least 2^10 and at most 2^20. Values at the bound fit the room
+    together with their noise.
+
     """
     for p in (
         hg.ckks.parameters("n13-l4"),
@@ -166,7 +170,7 @@ def test_the_bound_follows_the_room() -> None:
 
 
 def test_a_given_bound_limits_encryption() -> None:
-    """A given bound is exact, is part of the set and limits encryption."""
+    """A given bound is used exactly, is part of the set and limits encryption."""
     p = hg.ckks.parameters(depth=1, precision=20, slots=2, bound=1000)
     assert p.bound == 1000
     assert p != hg.ckks.parameters(depth=1, precision=20, slots=2)
@@ -180,7 +184,7 @@ def test_a_given_bound_limits_encryption() -> None:
 
 
 def test_inputs_beyond_the_default_bound() -> None:
-    """Values beyond the default bound need an explicit bound, even if the lowest level holds them."""
+    """Values beyond the default bound need an explicit bound, even if the lowest level could hold them."""
     secret = hg.ckks.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20, slots=1))
     with pytest.raises(hg.PlaintextRangeError):
         secret.encrypt([2.0**21])
@@ -220,7 +224,7 @@ def test_refusals(make: Callable[[], Any], said: str) -> None:
 
 
 def test_a_bound_implies_room() -> None:
-    """Without integer_bits, a bound asks for enough room."""
+    """If integer_bits is not given, the bound determines how much room is needed."""
     p = hg.ckks.parameters(depth=0, precision=22, bound=2.0**30)
     assert p.bound == 2.0**30
     assert p.room >= 2.0**30
@@ -250,7 +254,7 @@ def test_parameters_like_data() -> None:
 
 @pytest.mark.parametrize("word_size", [64, 32])
 def test_zeros_follow_vectors_that_do_not_repeat(word_size: int, tmp_path: Path) -> None:
-    """Zeros follow the values, rotations turn all places, and files contain the setting."""
+    """The values are followed by zeros, rotations move all places, and files contain the setting."""
     p = hg.ckks.parameters(depth=2, precision=20, slots=4, repeat=False, word_size=word_size)
     assert (p.slots, p.period) == (4, p.n // 2)
     assert p != hg.ckks.parameters(depth=2, precision=20, slots=4, word_size=word_size)
@@ -267,11 +271,11 @@ def test_zeros_follow_vectors_that_do_not_repeat(word_size: int, tmp_path: Path)
     assert again.parameters == p
     assert again.parameters.period == p.period
     same = [hg.ckks.parameters(depth=2, precision=20, slots=3, repeat=r, word_size=word_size) for r in (True, False)]
-    assert same[0] == same[1]  # values of three slots never repeat
+    assert same[0] == same[1]  # three slots: their values never repeat
 
 
 def test_circuits_on_vectors_that_do_not_repeat() -> None:
-    """Matrices, sums and statistics are correct; matrices on values that repeat are refused, also with 1,000 slots."""
+    """Matrices, sums and statistics are correct. Matrices on values that repeat are refused, also for 1,000 slots."""
     values, matrix = np.array([0.1, -0.5, 0.25, 1.0]), np.arange(16.0).reshape(4, 4) / 10
     p = hg.ckks.parameters(depth=3, precision=20, slots=4, repeat=False)
     on_slots = hg.ckks.LinearTransform(p, matrix)
@@ -299,11 +303,11 @@ def test_vectors_that_do_not_repeat_can_be_bootstrapped() -> None:
     assert np.allclose(secret.decrypt(y), values, atol=1e-4)
 
 
-# Mismatched sets
+# Sets that do not match
 
 
 def test_mismatches_name_both_sets(tmp_path: Path) -> None:
-    """The error of a mismatch states both sets' numbers, and how to get the set of the other version."""
+    """The error for sets that do not match states the numbers of both, and how to get the set of the other version."""
     new, old = (hg.ckks.parameters(depth=1, precision=20, slots=16, version=v) for v in ("0.3", "0.2"))
     a, b = hg.ckks.SecretKey.generate(new), hg.ckks.SecretKey.generate(old)
     x, server = b.encrypt(np.ones(16)), hg.Server(a.evaluation_keys())

@@ -30,7 +30,7 @@ def sample(count: int, *shape: int, seed: int = 1) -> npt.NDArray[np.float64]:
 
 
 def check(p: Party, found: hg.ckks.Tensor, expected: Any, error: float = ERROR) -> None:
-    """Checks that every slot holds NumPy's result."""
+    """Checks that every slot has NumPy's result."""
     values = p.secret.decrypt(found)
     assert values.shape[:-1] == np.shape(expected)
     np.testing.assert_allclose(values, np.broadcast_to(np.asarray(expected)[..., None], values.shape), atol=error, rtol=0)
@@ -38,7 +38,7 @@ def check(p: Party, found: hg.ckks.Tensor, expected: Any, error: float = ERROR) 
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_mean_and_variance(count: int) -> None:
-    """Statistics cover the encrypted values, for any number of slots; the documented levels are used."""
+    """Statistics are correct for the encrypted values, for any number of slots, and use the documented levels."""
     p, a = party(), sample(count)
     x = p.tensor(a, pad=True)
     mean, var = hg.ckks.mean(x, "slots"), hg.ckks.var(x, "slots")
@@ -52,7 +52,7 @@ def test_mean_and_variance(count: int) -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_unused_places_do_not_count(count: int) -> None:
-    """Additions also change the unused places; statistics ignore them."""
+    """Additions change the unused places, too; statistics ignore these places."""
     p, a = party(), sample(count)
     x = 1000 - p.tensor(a, pad=True) * 3
     check(p, hg.ckks.mean(x, "slots"), 1000 - 3 * a.mean(), 1e-5)
@@ -60,7 +60,7 @@ def test_unused_places_do_not_count(count: int) -> None:
 
 
 def test_statistics_of_a_thousand_slots() -> None:
-    """A set of 1,000 slots rotates all N/2 places; a plain sum would divide by the wrong number."""
+    """A set of 1,000 slots rotates all N/2 places; with a plain sum, the mean would be divided by the wrong number."""
     p, a = party(slots=1000, n=2048), sample(1000)
     x = p.tensor(a)
     check(p, hg.ckks.mean(x, "slots"), a.mean())
@@ -70,7 +70,9 @@ def test_statistics_of_a_thousand_slots() -> None:
 
 
 def test_computed_values_have_room() -> None:
-    """The bound on a variance does not assume values of magnitude 1, so it decrypts if the set fits the values."""
+    """The bound of a variance does not assume that values have magnitude 1. So a variance can be decrypted if the set has
+    room for the values.
+    """
     parameters = hg.ckks.parameters(depth=3, precision=30, slots=1000)  # the set has a room of 2^15
     p = Party(parameters, rotations=tuple(hg.ckks.sum_rotations(parameters.period)))
     a = sample(1000) * np.array([[1], [2]])
@@ -86,7 +88,7 @@ def test_computed_values_have_room() -> None:
 
 
 def test_the_precision_of_sums_over_slots() -> None:
-    """Errors of different slots add like random errors: a variance promises 20 bits and has 20 correct bits."""
+    """Errors of different slots are added like random errors: a variance promises 20 bits and has 20 correct bits."""
     parameters = hg.ckks.parameters(depth=3, precision=30, slots=100)
     for seed in range(4):
         p, a = Party(parameters, rotations=tuple(hg.ckks.sum_rotations(parameters.period))), sample(100, seed=seed) - 1.75
@@ -112,7 +114,7 @@ def test_statistics_of_repeating_values() -> None:
 
 @pytest.mark.parametrize("count", [1, 300, SLOTS])
 def test_batches(count: int) -> None:
-    """Statistics of each ciphertext, or of all ciphertexts along an axis, equal NumPy's."""
+    """Statistics of each ciphertext, and of all ciphertexts along an axis, equal NumPy's."""
     p, a = party(), sample(count, 2, 3)
     x = p.tensor(a, pad=True)
     check(p, hg.ckks.mean(x, "slots"), a.mean(2))
@@ -134,19 +136,19 @@ def test_covariances(count: int) -> None:
 
 @functools.cache
 def deep(slots: int = 0) -> Party:
-    """Returns a party with the levels of a division by deviations."""
+    """Returns a party with enough levels for a division by deviations."""
     p = hg.ckks.parameters(n=2 * SLOTS, levels=24, log_scale=45, base_bits=60, special=3, slots=slots, insecure=True)
     return Party(p, rotations=tuple(hg.ckks.sum_rotations(p.period)))
 
 
 def error_of(x: hg.ckks.Tensor) -> float:
-    """Returns the error bound that a result carries."""
+    """Returns the error bound of a result."""
     return float(_core.ckks.error_bounds(x._core)[1])
 
 
 @pytest.mark.parametrize("count", [300, SLOTS])
 def test_correlations(count: int) -> None:
-    """Correlations need no interval of the variances. The bounds of the values suffice."""
+    """Correlations need no declared interval of the variances. The bounds of the values are sufficient."""
     p, a = deep(), sample(count, 3) * 10
     a[1] = (a[1] + 0.5 * a[0]) * 1.2
     x = p.tensor(a, pad=True, bound=(8, 40))
@@ -154,19 +156,21 @@ def test_correlations(count: int) -> None:
     found = hg.ckks.corrcoef(x, least=0.9)
     check(p, found, expected, 2 * 2.0**-12)
     assert error_of(found) < 2.0**-6
-    assert found.precision is None  # the bounds do not exclude a deviation below 1/16 of the largest
+    assert found.precision is None  # by the bounds, a deviation could be below 1/16 of the largest deviation
     check(p, hg.ckks.corrcoef(x[0], x[1], least=0.5, error=2.0**-15), expected[:2, :2], 2.0**-14)
     check(p, hg.ckks.corrcoef(x[2], least=1), 1.0, 2.0**-11)
     declared = hg.ckks.corrcoef(x, domain=(0.5, 2.5), error=2.0**-10)
     check(p, declared, expected, 2.0**-9)
     assert declared.level > found.level
-    assert found.guards == ()  # all variances are inside
+    assert found.guards == ()  # all variances are inside the interval
     with pytest.raises(hg.OutOfIntervalError, match="the variances of corrcoef"):
         p.secret.decrypt(hg.ckks.corrcoef(x, domain=(0.2, 0.5), error=2.0**-10))
 
 
 def test_small_deviations() -> None:
-    """A variable of a smaller deviation than `least` has smaller coefficients, which the diagonal shows; no value explodes."""
+    """A variable whose deviation is below `least` has smaller coefficients, which can be seen in the diagonal. No value
+    becomes very large.
+    """
     p, a = deep(), sample(SLOTS, 4) - 1.75
     a[1] *= 1e-3
     a[2] = 0.25
@@ -182,7 +186,7 @@ def test_small_deviations() -> None:
 
 @pytest.mark.parametrize("count", [300, SLOTS])
 def test_standardized_values(count: int) -> None:
-    """Standardized values have mean 0 and deviation 1, of each ciphertext or along an axis of ciphertexts."""
+    """Standardized values have mean 0 and deviation 1, for each ciphertext or along an axis of ciphertexts."""
     p, a = deep(), sample(count, 2, 3)
     x = p.tensor(a, pad=True, bound=(1, 3))
     for axis, along in (("slots", 2), (1, (1, 2))):
@@ -224,7 +228,7 @@ def test_divisions_by_deviations_that_are_refused() -> None:
 
 @pytest.mark.parametrize("count", [1, 300, SLOTS])
 def test_complex_values(count: int) -> None:
-    """The variance is real; a covariance conjugates its second variable."""
+    """The variance is real; the covariance conjugates its second variable."""
     p, a = party(), sample(count, 2) + 1j * sample(count, 2, seed=7)
     x = p.tensor(a, pad=True)
     check(p, hg.ckks.mean(x, "slots"), a.mean(1))
@@ -234,7 +238,7 @@ def test_complex_values(count: int) -> None:
 
 
 def test_errors() -> None:
-    """Errors are typed and raised before computation."""
+    """Errors have a type and are raised before anything is computed."""
     p = party()
     x = p.tensor(sample(300, 2), pad=True)
     with pytest.raises(hg.LevelError, match=r"mean takes 1 level here.*level 1 of 11"):

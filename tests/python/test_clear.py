@@ -1,4 +1,4 @@
-"""Clear tensors define the results of encrypted computations; they equal Python integers and encrypted tensors."""
+"""Clear tensors define what encrypted computations must give; they equal Python integers and encrypted tensors."""
 
 from __future__ import annotations
 
@@ -82,6 +82,6 @@ MISFITS: dict[str, Callable[[hg.ClearTensor], Any]] = {
 
 @pytest.mark.parametrize("case", MISFITS)
 def test_shapes(case: str) -> None:
-    """Clear tensors raise the same shape errors as encrypted tensors."""
+    """Clear tensors raise the same errors about shapes as encrypted tensors."""
     with pytest.raises(hg.ShapeError):
         MISFITS[case](hg.ClearTensor(np.ones((2, 4), dtype=int)))

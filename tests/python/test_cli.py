@@ -1,5 +1,5 @@
-"""Tests the command line as a user runs it: client and server with files, the demo, errors, and the files that the server
-opens.
+"""Tests the command line as a user runs it: client and server with files, the demo, and errors. Also tests which files the
+server opens.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Opened:
             pytest.skip("inotify is not available")
 
     def names(self) -> set[str]:
-        """Returns the names recorded since the last call; '' means that the folder itself was listed."""
+        """Returns the names recorded since the last call; '' means that the folder was listed."""
         found = set()
         while select.select([self._descriptor], [], [], 0)[0]:
             data, at = os.read(self._descriptor, 65536), 0
@@ -67,7 +67,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with keys for digits, a request and its answer. Read-only for tests."""
+    """Returns a folder with keys for digits, a request and its answer. Tests must not write to it."""
     folder = tmp_path_factory.mktemp("made")
     secret, server = str(folder / "secret.hg"), str(folder / "server.hg")
     assert run(["keygen", "--network", "digits", "--out", str(folder), "--public"]) == 0
@@ -112,7 +112,7 @@ def test_digits_by_number_and_public_keys(made: Path, here: Path, capsys: pytest
 
 
 def test_the_server_never_opens_the_secret_key(made: Path, here: Path) -> None:
-    """The server's process opens its keys and the request, and no file in the client's folder."""
+    """The server's process opens its keys and the request, but no file in the client's folder."""
     client, shared = here / "client", here / "shared"
     assert run(["keygen", "--network", "digits", "--out", str(client)]) == 0
     shared.mkdir()
@@ -123,7 +123,7 @@ def test_the_server_never_opens_the_secret_key(made: Path, here: Path) -> None:
     files = ["--keys", "server.hg", "--in", "request.hg", "--out", "answer.hg"]
     done = subprocess.run([*COMMAND, "classify", *files], cwd=shared, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert {"server.hg", "request.hg"} <= watched[shared].names()  # control: the record has the opened files
+    assert {"server.hg", "request.hg"} <= watched[shared].names()  # control: opened files are recorded
     assert watched[client].names() == set()
     hg.SecretKey.load(client / "secret.hg")
     assert watched[client].names() == {"secret.hg"}  # control: this folder is also recorded
@@ -142,14 +142,14 @@ def test_the_server_works_where_there_is_no_secret_key(made: Path, here: Path) -
 
 
 def test_the_demo(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both demos work; the server's process gets only the shared folder and opens no file of the client."""
+    """Both demos work. The server's process gets only the shared folder and opens no file of the client."""
     pytest.importorskip("sklearn")
     told: list[list[str]] = []
     seen: set[str] = set()
     start = subprocess.Popen
 
     class Watched(start):  # type: ignore[misc,type-arg]
-        """A server's process that records file accesses in the client's folder from its start to its end."""
+        """A server's process that records, from its start to its end, which files are opened in the client's folder."""
 
         def __init__(self, command: list[str], **options: object) -> None:
             told.append(command)
@@ -178,7 +178,7 @@ def test_the_demo(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 
 def test_the_demo_leaves_nothing_behind(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo's temporary folders are removed at its end."""
+    """The demo removes its temporary folders at the end."""
     pytest.importorskip("sklearn")
     monkeypatch.setattr("tempfile.tempdir", str(here))
     assert run(["demo", "--count", "1"]) == 0
@@ -207,8 +207,9 @@ def test_a_demo_on_an_unknown_device(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_request_holds_a_limited_number_of_images(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A request of the smallest ring holds a limited number of images; these are all answered, and a request with more
-    images is refused.
+    """With the smallest ring a request holds a limited number of images. A request at this limit is answered, and a request
+    with more images is refused.
+
     """
     images = np.random.default_rng(4).integers(0, 256, (33, 28, 28))
     write_idx(Path("images"), images)
@@ -226,7 +227,7 @@ def test_a_request_holds_a_limited_number_of_images(here: Path, capsys: pytest.C
 
 
 def test_a_server_that_fails_is_reported(here: Path) -> None:
-    """The client shows the server's error line."""
+    """The client shows the error line of the server."""
     from heliograph.cli.demo import serve
 
     with pytest.raises(hg.HeliographError, match=r"the server failed: .*nothing.hg"):
@@ -346,7 +347,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("line", MISUSED)
 def test_misused_options_exit_with_two(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Misused options exit with 2 and show the usage."""
+    """Options that are used wrongly exit with 2 and show the usage."""
     assert run(line.split()) == 2
     assert "Usage: heliograph" in capsys.readouterr().err
 
@@ -376,7 +377,7 @@ def test_keygen_names_every_network(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("command", [*(f"{name} --help" for name in COMMANDS), "params", "params digits", "params 2_2"])
 def test_sixty_columns(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """At a width of 60 columns, no line is longer and no word is cut."""
+    """At a width of 60 columns, no line is wider and no word is cut."""
     from heliograph.cli import terminal
 
     assert run(command.split()) == 0
@@ -390,7 +391,9 @@ def test_sixty_columns(command: str, monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 def test_params_of_networks_name_word_size_and_keys(capsys: pytest.CaptureFixture[str]) -> None:
-    """The output names the set's word size and the server's keys; columns are named if the network exchanges them."""
+    """The output names the word size of the set and the keys for the server. Column keys are named if the network exchanges
+    columns.
+    """
     for name, word_size, keys in (
         ("mnist-packed/w32", 32, "relinearization, 13 rotations, columns:"),
         ("mnist-packed", 64, "relinearization, 13 rotations, columns:"),
@@ -415,7 +418,7 @@ def test_force_overwrites_an_answer(made: Path, here: Path) -> None:
 
 
 def test_inspect_describes_and_checks_files(made: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """inspect shows kind, size and integrity of each file; of a secret key it shows no values."""
+    """inspect shows the kind, size and integrity of each file; it shows no values of a secret key."""
     names = ["secret.hg", "server.hg", "public.hg", "request.hg", "answer.hg"]
     assert run(["inspect", *(str(made / name) for name in names)]) == 0
     said = capsys.readouterr().out
@@ -434,7 +437,7 @@ def test_inspect_describes_and_checks_files(made: Path, here: Path, capsys: pyte
 
 @pytest.mark.parametrize("variable", ["HELIOGRAPH_DEVICE", "HELIOGRAPH_THREADS"])
 def test_inspect_blames_no_file_for_the_device(made: Path, tfhe_files: Path, variable: str, tmp_path: Path) -> None:
-    """An invalid HELIOGRAPH_DEVICE is reported as such; the files are not reported as damaged."""
+    """An invalid HELIOGRAPH_DEVICE is reported as invalid; the files are not reported as damaged."""
     x = hg.load(made / "request.hg")
     f = hg.program(lambda t: t + t, x)
     f.save(tmp_path / "program.hg")
@@ -473,7 +476,7 @@ def test_inspect_supports_tfhe(tfhe_files: Path, here: Path, capsys: pytest.Capt
 
 
 def test_params_and_devices(capsys: pytest.CaptureFixture[str]) -> None:
-    """The commands params and devices list all sets, one set, a network's set, the result of a search, and the devices."""
+    """The commands params and devices list all sets, one set, the set of a network, the result of a search, and the devices."""
     assert run(["params"]) == 0
     said = capsys.readouterr().out
     assert all(name in said for name in [*hg.bfv.named(), *nn.SETUPS, *hg.tfhe.named(), *hg.ckks.named()])
@@ -496,7 +499,7 @@ def test_params_and_devices(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--scheme ckks" in capsys.readouterr().err
     assert run(["devices"]) == 0
     shown, known = (re.sub(r"[\d.]+ GiB of", "some of", text) for text in (capsys.readouterr().out, "\n".join(hg.devices())))
-    assert shown.strip() == known  # free memory may have changed
+    assert shown.strip() == known  # the free memory may have changed
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -533,7 +536,10 @@ def stroke(size: int, width: int) -> np.ndarray:
 
 
 def test_pictures_are_converted_to_mnists_format() -> None:
-    """Size, position, background and contrast do not change the prepared digit, which is 20 pixels tall and centred."""
+    """The prepared digit is 20 pixels tall and centred. The prepared digit does not depend on the size, position, background
+    and contrast of the image.
+
+    """
     pytest.importorskip("PIL")
     seen = [pictures.prepare(stroke(size, size // 10), "p") for size in (60, 200, 1000)]
     seen += [pictures.prepare(255 - stroke(200, 20), "p"), pictures.prepare(stroke(200, 20) * 0.4, "p")]
@@ -552,8 +558,9 @@ def test_pictures_are_converted_to_mnists_format() -> None:
 
 @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "RGBA white", "P", "1", "I;16"])
 def test_pictures_of_every_mode(mode: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Black or white ink, on white or transparent, in each colour mode, gives the same digit; one picture is also classified
-    encrypted.
+    """Black or white ink, on white or transparent ground, in each colour mode, gives the same digit. One picture is also
+    classified encrypted.
+
     """
     Image = pytest.importorskip("PIL.Image")
     ink = np.uint8(255) - stroke(100, 12).astype(np.uint8)
@@ -576,7 +583,7 @@ def test_pictures_of_every_mode(mode: str, here: Path, capsys: pytest.CaptureFix
 
 
 def test_one_bad_picture_does_not_end_a_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An unreadable picture is reported, the others are classified, and the exit status is 1."""
+    """An unreadable picture is reported, the other pictures are classified, and the exit status is 1."""
     Image = pytest.importorskip("PIL.Image")
     Image.fromarray(stroke(100, 12).astype(np.uint8)).save("b.png")
     Path("a.png").write_text("no picture")
@@ -586,14 +593,14 @@ def test_one_bad_picture_does_not_end_a_folder(here: Path, capsys: pytest.Captur
     assert said.out.count("read as") == 1
     assert "2 of 3 pictures were skipped" in said.out
     assert re.findall(r"skipped: (?:no digit is visible in )?(\w\.png)", said.err) == ["a.png", "c.png"]
-    assert run(["mnist", ".", "--limit", "1"]) == 1  # the unreadable picture is the first, so it counts towards the limit
+    assert run(["mnist", ".", "--limit", "1"]) == 1  # the first picture is unreadable, but it counts towards the limit
     assert "1 of 2 pictures" in capsys.readouterr().out
     assert run(["mnist", "a.png", "gone.png"]) == 1
     assert "none of 2 pictures is readable" in capsys.readouterr().err
 
 
 def test_mnist_files_are_classified_encrypted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """For any 28 x 28 images, every logit equals the unencrypted network's."""
+    """For any 28 x 28 images, every logit equals the logit of the unencrypted network."""
     images = np.random.default_rng(1).integers(0, 256, (5, 28, 28))
     write_idx(Path("images"), images, packed=True)
     write_idx(Path("labels"), np.arange(5))
@@ -608,11 +615,12 @@ def test_mnist_files_are_classified_encrypted(here: Path, capsys: pytest.Capture
 
 @pytest.fixture
 def stopped(here: Path) -> Iterator[subprocess.Popen[str]]:
-    """Starts a long command and sends SIGINT to it while it computes."""
+    """Starts a long command and sends it SIGINT while it computes."""
     write_idx(Path("images"), np.zeros((2, 28, 28)))
     write_idx(Path("labels"), np.zeros(2))
     command = [*COMMAND, "mnist", "--images", "images", "--labels", "labels"]
-    # If a shell runs the tests in the background, children inherit an ignored SIGINT; restore the default.
+    # If a shell runs the tests in the background, child processes inherit an ignored SIGINT, so the test restores the
+    # default.
     usual = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=usual) as process:
         assert process.stdout is not None
@@ -629,7 +637,7 @@ def test_ctrl_c_exits_without_a_traceback(stopped: subprocess.Popen[str], here: 
 
 
 def test_output_without_unicode(made: Path) -> None:
-    """A terminal with ASCII only gets ASCII shades."""
+    """A terminal that has only ASCII gets ASCII shades."""
     pytest.importorskip("sklearn")
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "LANG": "C"}
     done = subprocess.run([*COMMAND, "demo", "--count", "1"], capture_output=True, text=True, env=environment)
@@ -639,7 +647,7 @@ def test_output_without_unicode(made: Path) -> None:
 
 
 def test_importing_heliograph_imports_no_command() -> None:
-    """Importing heliograph imports neither the command's libraries nor the demo's."""
+    """Importing heliograph imports neither the libraries of the command nor those of the demo."""
     check = "import sys, heliograph; print({'typer', 'rich', 'sklearn', 'PIL', 'heliograph.cli'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -1,4 +1,4 @@
-"""Composed rotations have the right values, the fewest key switches, valid noise bounds, equal bits everywhere, and clear
+"""Composed rotations have the right values, the fewest key switches, valid noise bounds, the same bits everywhere, and clear
 errors.
 """
 
@@ -33,8 +33,9 @@ DEVICES = (
 
 @functools.cache
 def parameters(scheme: str) -> Any:
-    """Returns a small insecure set by its name. CKKS's sets have all slots, 16 slots that repeat, or 300 slots followed by
-    zeros.
+    """Returns a small insecure set by its name. CKKS sets have all slots, 16 slots whose values repeat, or 300 slots
+    followed by zeros.
+
     """
     name, short = scheme.removesuffix("/w32"), scheme.endswith("/w32")
     if name in ("bfv", "bgv"):
@@ -60,7 +61,7 @@ def period_of(p: Any) -> int:
 
 
 def rotate(x: Any, steps: Any, **options: Any) -> Any:
-    """Rotates by the scheme's function."""
+    """Rotates by the function of the scheme."""
     return hg.ckks.rotate(x, steps, **options) if isinstance(x, hg.ckks.Tensor) else hg.rotate_rows(x, steps, **options)
 
 
@@ -72,7 +73,7 @@ def values_of(p: Any) -> Any:
 
 
 def rotated(p: Any, values: Any, step: int) -> Any:
-    """Returns the rotated values in clear."""
+    """Returns the rotated values, computed in clear."""
     if isinstance(p, hg.ckks.Parameters):
         places = np.zeros(p.period)
         places[: len(values)] = values
@@ -112,7 +113,7 @@ def test_compositions_of_random_keys_have_the_fewest_key_switches(scheme: str) -
     period, values = period_of(p), values_of(p)
     for count in (1, 2, 3, 5):
         made = secret.evaluation_keys(relinearize=False, rotations=[int(s) for s in rng.integers(-period, period, count)])
-        keys = hg.from_bytes(made.to_bytes())  # keys as a server loads them
+        keys = hg.from_bytes(made.to_bytes())  # keys in the form in which a server loads them
         want = fewest(keys.rotations, period)
         for step in range(period):
             composition = keys.composition(step)
@@ -152,7 +153,7 @@ def test_composed_rotations_have_the_values_of_direct_ones(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_composition_has_the_bits_of_its_rotations(scheme: str) -> None:
-    """A composed rotation has the bits of its single rotations: alone, in a group, by a server, and in programs."""
+    """A composed rotation has the bits of its single rotations: computed alone, in a group, by a server, and in programs."""
     p, secret = parameters(scheme), secret_of(scheme)
     keys = secret.evaluation_keys(relinearize=False, rotations=[1, 2, 4, -8])
     x = hg.Server(keys).bind(secret.encrypt(values_of(p), pad=True))
@@ -186,12 +187,12 @@ def test_each_key_switch_adds_noise_to_the_bound() -> None:
             for y in (rotate(x, step, compose=True) for step in (1, 2, 3, 4, 8))
         ]
         assert all(a > b for a, b in itertools.pairwise(told)), told
-        of_all = rotate(x, [1, 8], compose=True)  # all results share the bound of the longest composition
+        of_all = rotate(x, [1, 8], compose=True)  # all results have the bound of the longest composition
         assert (of_all.precision if scheme == "ckks" else of_all.noise_budget) == told[-1]
 
 
 def _bits(scheme: str, device: str) -> list[bytes]:
-    """Returns the bytes of results from a fixed seed on a device."""
+    """Returns the bytes of some results on a device, from a fixed seed."""
     p = parameters(scheme)
     on = type(p)(p._core.on_device(device))
     kind = _core.ckks.SecretKey if isinstance(p, hg.ckks.Parameters) else _core.exact.SecretKey
@@ -259,7 +260,7 @@ def test_matrices_and_sums_use_the_servers_setting(scheme: str) -> None:
 
 
 def test_giant_steps_are_composed() -> None:
-    """For a full matrix, the baby and giant steps are composed of other rotations."""
+    """For a full matrix, the rotations of baby and giant steps are composed of other rotations."""
     p, secret = parameters("sparse"), secret_of("sparse")
     matrix = np.random.default_rng(3).normal(size=(16, 16))
     for rotations in ([1], [1, 4], [3], [-1, 2], [5, 8]):
@@ -297,7 +298,7 @@ def test_forecasts_and_programs_count_every_key_switch() -> None:
     assert loaded(z).to_bytes() == program(z).to_bytes()
     strict = hg.Server(secret.evaluation_keys(rotations=[1, 2, 4])).bind(+z)
     with pytest.raises(hg.MissingKeyError, match="rotation 7 is not among the keys"):
-        program(strict)  # records again: this server does not compose
+        program(strict)  # is recorded again: this server does not compose
     careful = hg.Server(z._keys, compose_rotations=True, costs=hg.Costs(nbytes=1))
     with pytest.raises(hg.LimitError):
         careful.compute(lambda x: hg.ckks.rotate(x, 7), careful.bind(+z))
@@ -352,7 +353,7 @@ def test_without_a_composition_the_error_names_the_cheapest_key() -> None:
 
 
 def test_true_allows_no_endless_composition() -> None:
-    """With one key, any rotation could be composed by hundreds of key switches; compose_rotations=True limits their number."""
+    """With one key, any rotation could be composed of hundreds of key switches; compose_rotations=True limits their number."""
     secret = secret_of("bfv")
     keys = secret.evaluation_keys(rotations=[1])
     x = hg.Server(keys, compose_rotations=True).bind(secret.encrypt(values_of(parameters("bfv"))))
@@ -364,7 +365,9 @@ def test_true_allows_no_endless_composition() -> None:
 
 
 def test_compositions_of_many_keys() -> None:
-    """With many keys, each step has the composition of fewest switches; tests/cpp counts the operations of the search."""
+    """With many keys, each step gets the composition of the fewest switches. A test in tests/cpp counts the operations of
+    this search.
+    """
     secret = secret_of("ckks")
     keys = secret.evaluation_keys(relinearize=False, rotations=range(2, 402, 2))
     assert keys.composition(401) is None

@@ -220,6 +220,10 @@ def test_a_bundle_computes_the_same(network: NetworkModel, owner: Any, keys: Any
     assert half.predict(values) == f"class {values.argmax()}"
     assert half.predict_proba(values).sum() == pytest.approx(1)
     assert bundle.needs == network.needs
+    assert "rotations" in read.explain()
+    assert 0.9 < read.key_bytes / len(keys.to_bytes()) < 1.1
+    with pytest.raises(hg.MissingKeyError, match="rotations at level"):
+        read.require_keys(owner.evaluation_keys(bootstrap=True))
     assert read.nbytes < 200_000  # weights, not encoded matrices
     assert half.nbytes < read.nbytes
     with pytest.raises(hg.PlaintextRangeError, match="calibrated range"):

@@ -18,6 +18,9 @@ _ALONG_SLOTS = [found for name in ("sum", "mean") if (found := getattr(functions
 #: For each scheme: the generator whose powers are rotations, and the argument for the column exchange or conjugation.
 TURNS = {"exact": (3, "columns"), "ckks": (5, "conjugate")}
 
+#: The number of a rotation key for a level is the level, shifted by these bits, and its automorphism.
+LEVEL_BITS = 32
+
 #: A trial run, f(function, examples), with None for one ciphertext. Returns the arguments of `evaluation_keys`.
 Trial = Callable[[Callable[..., Any], Sequence[Any] | None], dict[str, Any]]
 
@@ -39,11 +42,21 @@ def needs_of(purposes: Any, parameters: Any, trial: Trial) -> tuple[dict[str, An
             cinnamon.append(purpose)
             continue
         for name, need in _needs_of_one(purpose, parameters, trial).items():
-            if isinstance(need, bool):
-                needs[name] = needs.get(name, False) or need
-            else:
-                needs[name] = sorted({*needs.get(name, ()), *need})
+            needs[name] = merged_needs(needs.get(name), need)
     return needs, cinnamon
+
+
+def merged_needs(a: Any, b: Any) -> Any:
+    """Returns the union of two values of one argument of `evaluation_keys`: flags, lists of steps, or steps by level.
+
+    `a` is None if the argument is absent.
+    """
+    if isinstance(b, bool):
+        return bool(a) or b
+    if isinstance(b, dict):
+        have = a or {}
+        return {level: sorted({*have.get(level, ()), *b.get(level, ())}) for level in sorted({*have, *b})}
+    return sorted({*(a or ()), *b})
 
 
 def _needs_of_one(purpose: Any, parameters: Any, trial: Trial) -> dict[str, Any]:
@@ -120,6 +133,25 @@ def recorded_needs(numbers: Sequence[int], scheme: str, n: int) -> dict[str, Any
         needs["rotations"] = sorted(rotations)
     if 2 * n - 1 in numbers:
         needs[other] = True
-    if any(g not in (0, 2 * n - 1) and g not in steps for g in numbers):
+    levels = _of_levels(numbers, steps)
+    if any(levels.values()):
+        needs["level_rotations"] = levels
+    if any(g not in (0, 2 * n - 1) and g not in steps and not g >> LEVEL_BITS for g in numbers):
         needs["bootstrap"] = True
     return needs
+
+
+def _of_levels(numbers: Sequence[int], steps: dict[int, int]) -> dict[int, list[int]]:
+    """Returns the steps of keys that were made for levels, by level. Raises MismatchError for conjugations at a level."""
+    levels: dict[int, list[int]] = {}
+    for number in numbers:
+        level, galois = number >> LEVEL_BITS, number & ((1 << LEVEL_BITS) - 1)
+        if not level or number >> 63:
+            continue
+        if galois not in steps:
+            raise _core.MismatchError(
+                "cannot make keys for this program: it has a conjugation by a key for a level; record it with keys that "
+                "serve every level (conjugate=True without level=)"
+            )
+        levels.setdefault(level, []).append(steps[galois])
+    return {level: sorted(some) for level, some in sorted(levels.items())}

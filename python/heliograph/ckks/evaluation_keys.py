@@ -26,15 +26,22 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, keys.T], core=_core.ckks.Evalua
     _swap = ("conjugate", "a conjugation key")
 
     conjugate = engine_property("conjugate", bool, "Whether there is a conjugation key.")
+    level_rotations = engine_property(
+        "level_rotations", dict, "Steps with keys that were made for ciphertexts of a level and below, by level."
+    )
     bootstrap = engine_property("bootstrap", bool, "Whether there are keys for bootstrapping.")
 
     def _period(self) -> int:
         return self.parameters.period
 
+    def _steps(self) -> set[int]:
+        return set(self.rotations).union(*self.level_rotations.values())
+
     def __repr__(self) -> str:
         parts = ["relinearization"] if self.relinearize else []
         if self.rotations:
             parts.append(f"{len(self.rotations)} rotations")
+        parts += [f"{len(steps)} rotations at level {level}" for level, steps in self.level_rotations.items() if steps]
         if self.conjugate:
             parts.append("conjugation")
         if self.bootstrap:

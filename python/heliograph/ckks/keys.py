@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,14 @@ from heliograph.ckks.levels import level_of
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.scheme import CKKS
 from heliograph.ckks.tensor import Tensor
+
+
+def _levels(options: dict[str, Any], level: int) -> list[tuple[int, list[int], bool]]:
+    """Returns the level, the steps and whether a conjugation key is made, for each level with keys of its own."""
+    steps = {at: set(some) for at, some in options["level_rotations"].items()}
+    if level:
+        steps[level] = steps.get(level, set()) | set(options["rotations"])
+    return [(at, sorted(some), at == level and options["conjugate"]) for at, some in sorted(steps.items())]
 
 
 class _Encrypts(keys.Keyed[Parameters]):
@@ -114,6 +122,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor]
         rotations: Iterable[int] = (),
         conjugate: bool = False,
         bootstrap: bool = False,
+        level: int | None = None,
+        level_rotations: Mapping[int, Iterable[int]] | None = None,
         cinnamon: Any = (),
         progress: Progress | None = None,
     ) -> EvaluationKeys[Tensor]:
@@ -125,6 +135,11 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor]
         bootstrapping raise ParameterError. `cinnamon` is one or several programs of instructions (`hg.cinnamon.load`),
         whose own keys are added; these programs need no other keys.
 
+        With `level`, the keys of rotations and of the conjugation serve ciphertexts of this level and below. These keys have
+        fewer primes: they are smaller, and rotations are faster. A ciphertext above that level raises LevelError.
+        `level_rotations` maps levels to further steps. A rotation takes the key of the lowest level that serves its
+        ciphertext. Keys of bootstraps and relinearization serve every level.
+
         `for_` is one purpose or a list of purposes. `for_` adds exactly the keys that the purposes need, and a
         relinearization key only if products need it. A purpose is
 
@@ -133,8 +148,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor]
         - ``(function, x, ...)``: a function and examples of its operands, tensors or arrays as `encrypt` takes them.
           Examples matter for complex values, which may need other keys, and for several ciphertexts, which have axes;
         - a recorded `hg.Program`, whose last recording counts, or a program of instructions;
-        - an object with `needs`: a `LinearTransform`, a network, layout or model of `hg.nn`, an `hg.ModelBundle`, parameters
-          of `hg.parameters_for`.
+        - an object with `needs`: a `LinearTransform` (with keys for its level, if it was made with `level=`), a network,
+          layout or model of `hg.nn`, an `hg.ModelBundle`, parameters of `hg.parameters_for`.
 
         A function runs at most three times, on the `null` device. A function that uses plaintexts or matrices encoded before
         runs on the device in use. Raises DtypeError for an invalid purpose, MismatchError for a purpose of another
@@ -146,22 +161,38 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor]
         (True, 16)
         >>> secret.evaluation_keys(for_=[hg.ckks.mean, lambda x: hg.ckks.rotate(x, 3)]).rotations
         [1, 2, 3]
+        >>> small = secret.evaluation_keys(rotations=[1, 2], level=2)
+        >>> small.rotations, small.level_rotations
+        ([], {2: [1, 2]})
         """
-        options = {
+        options: dict[str, Any] = {
             "relinearize": for_ is None if relinearize is None else flag(relinearize, "relinearize"),
             "rotations": sorted(set(whole_numbers(rotations, "a rotation"))),
             "conjugate": flag(conjugate, "conjugate"),
             "bootstrap": flag(bootstrap, "bootstrap"),
+            "level_rotations": self._level_rotations(level_rotations),
         }
         key_options, programs = self._key_options(for_, options, cinnamon)
         core = self._core.evaluation_keys(
             key_options["relinearize"],
-            key_options["rotations"],
-            key_options["conjugate"],
+            key_options["rotations"] if level is None else [],
+            key_options["conjugate"] if level is None else False,
             progress,
             key_options["bootstrap"],
+            _levels(key_options, level_of(self.parameters, level)),
         )
         return EvaluationKeys(keys.with_programs(self._core, core, programs, progress))
+
+    def _level_rotations(self, given: Any) -> dict[int, list[int]]:
+        """Returns the steps of `level_rotations`, by level. Raises DtypeError, LevelError."""
+        if given is None:
+            return {}
+        if not isinstance(given, Mapping):
+            raise _core.DtypeError(f"level_rotations must be a mapping from levels to steps, not {type(given).__name__}")
+        return {
+            level_of(self.parameters, level): sorted(set(whole_numbers(steps, "a rotation")))
+            for level, steps in given.items()
+        }
 
     def _tried(self, function: Callable[..., Any], examples: Sequence[Any]) -> dict[str, Any]:
         attempts = [{"relinearize": False}, {"relinearize": True}]

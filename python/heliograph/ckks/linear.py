@@ -95,6 +95,7 @@ class LinearTransform:
             0 if repeats else rows,
             _storage(compact),
         )
+        self._needs = _needs(self._core, level)
 
     @classmethod
     def from_diagonals(
@@ -141,6 +142,7 @@ class LinearTransform:
             0 if period is not None else rows,
             _storage(compact),
         )
+        made._needs = _needs(made._core, level)
         return made
 
     @classmethod
@@ -150,8 +152,9 @@ class LinearTransform:
         made.shape, made._repeats = (width, parameters.slots), False
         diagonal = np.full(width, factor)
         made._core = _core.ckks.linear_transform(
-            parameters._core, [0], [diagonal], False, parameters.period, level, 0, width
+            parameters._core, [0], [diagonal], False, parameters.period, level, 0, width, 0
         )
+        made._needs = _needs(made._core, None)
         return made
 
     parameters: EngineProperty[Parameters] = engine_property("parameters", Parameters, "The parameter set.")
@@ -166,8 +169,8 @@ class LinearTransform:
 
     @property
     def needs(self) -> dict[str, Any]:
-        """Arguments of `SecretKey.evaluation_keys` for the keys of this matrix."""
-        return {"rotations": self.rotations}
+        """Arguments of `SecretKey.evaluation_keys` for the keys of this matrix: for its level, if `level` was given."""
+        return self._needs
 
     def __call__(self, x: T, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> T:
         """Multiplies each ciphertext's slots by the matrix.
@@ -244,6 +247,7 @@ class BlockTransform:
             0 if self._repeats else rows,
             _storage(compact),
         )
+        self._needs = _needs(self._core, level)
 
     parameters: EngineProperty[Parameters] = engine_property("parameters", Parameters, "The parameter set.")
     level = engine_property("level", int, "Level of its operands; results are one level lower.")
@@ -257,8 +261,8 @@ class BlockTransform:
 
     @property
     def needs(self) -> dict[str, Any]:
-        """Arguments of `SecretKey.evaluation_keys` for the keys of these blocks."""
-        return {"rotations": self.rotations}
+        """Arguments of `SecretKey.evaluation_keys` for the keys of these blocks: for their level, if `level` was given."""
+        return self._needs
 
     def __call__(self, x: T, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> T:
         """Multiplies the ciphertexts along the first axis by the blocks.
@@ -311,6 +315,10 @@ def _named(name: str, block: Any, rows: int, size: int) -> dict[int, Any]:
         return _sparse(block, rows, size)
     except (_core.DtypeError, _core.ShapeError, _core.PlaintextRangeError) as error:
         raise type(error)(f"{name}: {error}") from None
+
+
+def _needs(core: Any, level: int | None) -> dict[str, Any]:
+    return {"rotations": core.rotations} if level is None else {"level_rotations": {level: core.rotations}}
 
 
 def _storage(compact: bool | None) -> int:

@@ -504,6 +504,44 @@ def export(
     terminal.labelled(nn.setup(network).export(out, name=name, version=version).explain())
 
 
+@commands.command(name="compile", short_help="Write a trained model as a model bundle.", rich_help_panel=SERVICE)
+def compile_model(
+    model: Annotated[Path, typer.Argument(help="Model of XGBoost (.json, .ubj) or LightGBM (.txt), or a network (.onnx).")],
+    out: Annotated[Path, typer.Option("--out", help="File to write, such as model.hgm.")],
+    calibrate: Annotated[
+        Path | None, typer.Option("--calibrate", help="Samples like the future inputs, an array in a .npy file.")
+    ] = None,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Rows of a request.")] = 1,
+    reveal: Annotated[
+        str | None,
+        typer.Option("--reveal", help="Trees: content of the client's half, thresholds or trees. Default: auto."),
+    ] = None,
+    accuracy: Annotated[
+        float | None, typer.Option("--accuracy", help="Largest share of samples that may change their class.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the model at a service; default: the file's.")] = None,
+    version: Annotated[str, typer.Option("--model-version", help="Version of the model, any text.")] = "1",
+    force: Force = False,
+) -> None:
+    """Compile a trained model for encrypted inputs, print its costs and errors, and write it as a model bundle.
+
+    Pickles are never loaded, because they run code.
+    """
+    from heliograph.cli import terminal, workflow
+
+    workflow.require_absent([out], force)
+    samples = None
+    if calibrate is not None:
+        try:
+            samples = np.load(calibrate, allow_pickle=False)
+        except ValueError as error:
+            raise workflow.CommandError(f"cannot read {calibrate}: it must be a .npy file of numbers; {error}") from None
+    options: dict[str, Any] = {} if reveal is None else {"reveal": reveal}
+    compiled: Any = hg.ml.compile(model, samples, batch=batch, accuracy=accuracy, **options)
+    typer.echo(str(compiled))
+    terminal.labelled(compiled.export(out, name=name, version=version).explain())
+
+
 @commands.command(short_help="Show the contents of files.", rich_help_panel=DEVELOPER)
 def inspect(
     file: Annotated[list[Path], typer.Argument(help="Files of keys, ciphertexts, models, programs or tables.")],

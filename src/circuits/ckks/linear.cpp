@@ -108,7 +108,7 @@ CiphertextData summed(const BlockSum& sum, const Ciphertext& a, const Evaluation
   Shape shape = x.shape();
   const std::size_t inputs = sum.inputs.size(), items = items_of(shape) / inputs;
   CiphertextData r = derived(x);
-  const std::vector<rlwe::Figure> noises = noise_of(sum, x.noise, x.peak() + std::log2(x.scale));
+  const std::vector<rlwe::Figure> noises = noise_of(sum, x.noise, x.peak() + std::log2(x.scale), key_level_of(sum, keys));
   rlwe::Figure most = noises.front();
   for (const rlwe::Figure& noise : noises) most = rlwe::log2_max(most, noise);
   r.noise = most, r.scale = x.scale * scale, r.ranges = Ranges(), r.complex = x.complex || sum.complex;

@@ -86,8 +86,9 @@ class Evaluation {
         c_(*sum.context),
         e_(c_.engine()),
         keys_(keys),
-        plan_(c_.rlwe().ntt_switch_plan(sum.level, sum.level - 1)),
-        mod_down_(c_.rlwe().key_switch_plan(sum.level)->mod_down) {}
+        key_level_(key_level_of(sum, keys)),
+        plan_(c_.switch_plan(key_level_, sum.level, sum.level - 1)),
+        mod_down_(c_.mod_down(key_level_, sum.level)) {}
 
   /// x: [inputs, items]; out: [outputs, items].
   void run(const RnsTensor& x, const RnsTensor& out) {
@@ -118,7 +119,9 @@ class Evaluation {
   RnsTensor room(std::size_t items, std::size_t components, const device::PrimeList& primes) const {
     return RnsTensor(c_.rlwe().engine(), {items}, components, primes, Domain::ntt);
   }
-  const rlwe::SwitchKey& key_of(std::int64_t rotation) const { return rotation_key(keys_, c_.galois(rotation), rotation); }
+  const rlwe::SwitchKey& key_of(std::int64_t rotation) const {
+    return rotation_key(keys_, c_.galois(rotation), rotation, key_level_, sum_.level);
+  }
   device::PermutationHandle turn_of(std::int64_t rotation) const {
     return rotation == 0 ? nullptr : e_.automorphism(c_.galois(rotation), Domain::ntt);
   }
@@ -261,6 +264,7 @@ class Evaluation {
   Context& c_;
   ring::Engine& e_;
   const EvaluationKeys& keys_;
+  const std::size_t key_level_;
   std::shared_ptr<const KeySwitchPlan> plan_;
   std::shared_ptr<const device::ConversionConstant> mod_down_;
   std::size_t begin_ = 0;      // first target of the present outputs
@@ -339,7 +343,8 @@ bool stores(Context& c, std::size_t terms, std::size_t level, Storage storage) {
 
 RnsTensor apply(const BlockSum& sum, const RnsTensor& x, const EvaluationKeys& keys) {
   Context& c = *sum.context;
-  for (const std::int64_t r : sum.rotations()) rotation_key(keys, c.galois(r), r);
+  const std::size_t key_level = key_level_of(sum, keys);
+  for (const std::int64_t r : sum.rotations()) rotation_key(keys, c.galois(r), r, key_level, sum.level);
   const std::size_t items = x.view().shape[1];
   const RnsTensor out(c.rlwe().engine(), {sum.outputs, items}, 2, c.rlwe().chain(sum.level - 1), Domain::ntt);
   if (items == 0) return out;
@@ -353,9 +358,17 @@ RnsTensor apply(const BlockSum& sum, const RnsTensor& x, const EvaluationKeys& k
   return out;
 }
 
-std::vector<rlwe::Figure> noise_of(const BlockSum& sum, const rlwe::Figure& noise, const rlwe::Figure& values) {
+std::size_t key_level_of(const BlockSum& sum, const EvaluationKeys& keys) {
+  std::vector<u64> galois;
+  for (const std::int64_t r : sum.rotations()) galois.push_back(sum.context->galois(r));
+  return key_level_of(keys, galois, sum.level);
+}
+
+std::vector<rlwe::Figure> noise_of(const BlockSum& sum, const rlwe::Figure& noise, const rlwe::Figure& values,
+                                   std::size_t key_level) {
   const Context& c = *sum.context;
-  const double rounding = c.noise().rounding(), product = c.key_product_noise(sum.level), scale = c.scale(sum.level);
+  const double rounding = c.noise().rounding(), product = c.key_product_noise(sum.level, key_level),
+               scale = c.scale(sum.level);
   const rlwe::Figure turned = rlwe::log2_sum(noise, product);
   std::vector<rlwe::Figure> all(sum.outputs, rlwe::Figure(-1e9));
   for (const BlockSum::Input& input : sum.inputs) {
@@ -370,7 +383,7 @@ std::vector<rlwe::Figure> noise_of(const BlockSum& sum, const rlwe::Figure& nois
   std::vector<double> giants(sum.outputs);
   for (const BlockSum::Target& t : sum.targets) giants[t.output] += t.giant != 0 ? 1 : 0;
   for (std::size_t o = 0; o < sum.outputs; ++o)
-    if (giants[o] > 0) all[o] = rlwe::log2_sum(all[o], c.key_switch_noise(sum.level) + std::log2(giants[o]));
+    if (giants[o] > 0) all[o] = rlwe::log2_sum(all[o], c.key_switch_noise(sum.level, key_level) + std::log2(giants[o]));
   return all;
 }
 

@@ -52,8 +52,11 @@ bool stores(Context& context, std::size_t terms, std::size_t level, Storage stor
 /// Applies the sum to x: [inputs, items], degree one, the sum's level, NTT domain. Returns [outputs, items], one level down.
 /// Throws MissingKeyError.
 RnsTensor apply(const BlockSum& sum, const RnsTensor& x, const EvaluationKeys& keys);
+/// Returns the level for which the keys of a sum were made; 0: usual keys.
+std::size_t key_level_of(const BlockSum& sum, const EvaluationKeys& keys);
 /// Returns log2 of the noise of each output, before rescaling. `noise` and `values`: log2 of the noise of the operands, and
 /// of their largest values at their scale.
-std::vector<rlwe::Figure> noise_of(const BlockSum& sum, const rlwe::Figure& noise, const rlwe::Figure& values);
+std::vector<rlwe::Figure> noise_of(const BlockSum& sum, const rlwe::Figure& noise, const rlwe::Figure& values,
+                                   std::size_t key_level);
 
 }  // namespace heliograph::ckks

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <numeric>
 
 #include "base/shared.h"
 #include "mesh/mesh.h"
@@ -48,15 +50,11 @@ Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
       noise_(spec().n, rlwe::NoiseModel::Spoils::values),
       embedding_(spec().n) {
   open();
+  measure_moduli();
   const std::size_t top = rlwe().top_level();
-  scales_.resize(top), ratios_.resize(top);
-  for (std::size_t level = 1; level <= top; ++level)
-    log_moduli_.push_back(rlwe::log2_product(rlwe().moduli(rlwe().chain(level))));
   scales_[top - 1] = fresh_scale(top == top_level() ? spec().log_scale : top_log_scale(spec().bootstrapping));
   for (std::size_t level = top; level > 1; --level) {
     if (level == sine_level()) scales_[level - 1] = fresh_scale(spec().log_scale);
-    const device::PrimeList from = rlwe().chain(level), to = rlwe().chain(level - 1);
-    ratios_[level - 1] = modulus_ratio(rlwe().moduli(from), rlwe().moduli(to));
     scales_[level - 2] = scales_[level - 1] * scales_[level - 1] / ratios_[level - 1];
     require<ParameterError>(ratios_[level - 1] > 2 && scales_[level - 2] > 2 && std::isfinite(scales_[level - 2]),
                             "the ratio of adjacent levels' moduli must be close to the scale");
@@ -67,6 +65,78 @@ Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
                          short_number(std::exp2(largest_bound())) +
                          "; use parameters with more integer_bits, or a smaller bound");
   }
+}
+
+void Context::measure_moduli() {
+  const std::size_t top = rlwe().top_level();
+  scales_.resize(top), ratios_.resize(top);
+  for (std::size_t level = 1; level <= top; ++level) {
+    const std::vector<u64> moduli = rlwe().moduli(rlwe().chain(level));
+    log_moduli_.push_back(rlwe::log2_product(moduli));
+    if (level > 1) ratios_[level - 1] = modulus_ratio(moduli, rlwe().moduli(rlwe().chain(level - 1)));
+  }
+}
+
+namespace {
+
+/// Returns whether the primes of a level begin with the first digit and skip no digit.
+bool begins_digits(const std::vector<std::uint16_t>& level, const std::vector<std::size_t>& digits) {
+  std::size_t at = 0, end = 0;
+  for (const std::size_t size : digits) {
+    end += size;
+    const std::size_t before = at;
+    while (at < level.size() && level[at] < end) ++at;
+    if (at == before) return at == level.size();
+  }
+  return at == level.size();
+}
+
+/// Returns the set with `level` as top level, below the same levels of bootstrapping; nullopt if that is impossible.
+std::optional<Spec> lowered_spec(Spec s, std::size_t level) {
+  using Primes = std::vector<std::uint16_t>;
+  const std::vector<Primes> all = std::move(s.levels);
+  const std::size_t top = all.size() - s.bootstrapping.levels;
+  const Primes &base = all[level - 1], &below = all[top - 1];
+  s.levels.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(level));
+  for (std::size_t l = top; l < all.size(); ++l) {
+    if (!std::includes(all[l].begin(), all[l].end(), below.begin(), below.end())) return std::nullopt;
+    Primes own, joined;
+    std::set_difference(all[l].begin(), all[l].end(), below.begin(), below.end(), std::back_inserter(own));
+    std::set_union(base.begin(), base.end(), own.begin(), own.end(), std::back_inserter(joined));
+    if (joined.size() != base.size() + own.size() || !begins_digits(joined, s.digits)) return std::nullopt;
+    s.levels.push_back(std::move(joined));
+  }
+  return s;
+}
+
+}  // namespace
+
+Context::Context(Context& of, Spec spec)
+    : RingContext(std::move(spec), std::shared_ptr<device::Device>(std::shared_ptr<void>(), &of.engine().device())),
+      noise_(of.noise_),
+      embedding_(of.embedding_) {
+  open_beside(of);
+  measure_moduli();
+  const std::size_t top = top_level(), removed = of.top_level() - top;
+  for (std::size_t level = 1; level <= top; ++level) scales_[level - 1] = of.scale(level);
+  // Up to the sine's level, scales lead to the scale of the top level; above, they are the same for every top level.
+  for (std::size_t level = top + 1; level <= raised_level(); ++level)
+    scales_[level - 1] =
+        level <= sine_level() ? std::sqrt(scales_[level - 2] * ratios_[level - 1]) : of.scale(level + removed);
+}
+
+std::shared_ptr<Context> Context::lowered(std::size_t level) {
+  const std::lock_guard lock(mutex_);
+  for (; level < top_level(); ++level) {
+    std::shared_ptr<Context>& found = lowered_[level];
+    if (found) return found;
+    if (std::optional<Spec> spec = lowered_spec(this->spec(), level)) {
+      const device::Unobserved alone;
+      found.reset(new Context(*this, std::move(*spec)));
+      return found;
+    }
+  }
+  return nullptr;
 }
 
 void Context::require_possible(const Spec& spec) { checked(spec); }
@@ -120,23 +190,82 @@ double Context::rounding_noise(std::size_t components) const {
   return components > 2 ? rlwe::log2_sum(linear, noise_.rounding() + 2 * secret) : linear;
 }
 
-double Context::key_product_noise(std::size_t level) const {
+namespace {
+
+/// Returns log2 of the product of a level's primes below each end, without those below the end before; stops at the first
+/// digit without primes.
+std::vector<double> digits_of(const rlwe::Context& c, std::size_t level, const std::vector<std::size_t>& ends) {
+  const device::PrimeList chain = c.chain(level);
   std::vector<double> digits;
-  std::size_t end = 0, at = 0;
-  const device::PrimeList chain = rlwe().chain(level);
-  for (std::size_t size : spec().digits) {
-    end += size;
+  std::size_t at = 0;
+  for (const std::size_t end : ends) {
     double bits = 0;
-    for (; at < chain.size() && chain[at] < end; ++at) bits += std::log2(static_cast<double>(spec().chain[chain[at]]));
-    if (bits > 0) digits.push_back(bits);
+    for (; at < chain.size() && chain[at] < end; ++at)
+      bits += std::log2(static_cast<double>(c.parameters().chain[chain[at]]));
+    if (bits == 0) break;
+    digits.push_back(bits);
   }
-  double log_variance = -1e9;
-  for (double d : digits) log_variance = rlwe::log2_sum(log_variance, 2 * d);
-  return noise_.key_switch({log_variance / 2}, 0) - rlwe::log2_product(spec().special);
+  if (at < chain.size()) digits.clear();  // a digit was skipped
+  return digits;
 }
 
-double Context::key_switch_noise(std::size_t level) const {
-  return rlwe::log2_sum(key_product_noise(level), rounding_noise(2));
+std::vector<std::size_t> ends_of(const std::vector<std::size_t>& sizes) {
+  std::vector<std::size_t> ends(sizes.size());
+  std::partial_sum(sizes.begin(), sizes.end(), ends.begin());
+  return ends;
+}
+
+}  // namespace
+
+rlwe::Gadget Context::gadget(std::size_t level) const {
+  constexpr double margin = 3.5;  // the noise of a digit times the errors of the keys then stays below the rounding noise
+  const device::PrimeList chain = primes_up_to(level), special = rlwe().special();
+  const std::size_t most = spec().digits.size();
+  for (std::size_t count = 1; count <= std::min(most, chain.size()); ++count) {
+    rlwe::Gadget gadget{.chain = chain, .special = {}, .ends = {}};
+    for (std::size_t j = 1; j <= count; ++j) gadget.ends.push_back(chain[chain.size() * j / count - 1] + std::size_t{1});
+    double largest = 0;
+    for (std::size_t l = 1; l <= level; ++l) {
+      const std::vector<double> digits = digits_of(rlwe(), l, gadget.ends);
+      largest = std::max(largest, digits.empty() ? 1e9 : *std::max_element(digits.begin(), digits.end()));
+    }
+    for (std::size_t i = 0; i < special.size(); ++i) {
+      gadget.special.push_back(special[i]);
+      if (rlwe::log2_product(rlwe().moduli(gadget.special)) >= largest + margin) return gadget;
+    }
+  }
+  rlwe::Gadget own{.chain = chain, .special = special, .ends = {}};
+  for (const std::size_t end : ends_of(spec().digits)) {
+    own.ends.push_back(end);
+    if (end > chain[chain.size() - 1]) break;
+  }
+  return own;
+}
+
+std::shared_ptr<const device::KeySwitchPlan> Context::switch_plan(std::size_t key_level, std::size_t level,
+                                                                  std::size_t to_level) {
+  if (key_level == 0) return rlwe().ntt_switch_plan(level, to_level);
+  const std::lock_guard lock(mutex_);
+  auto& plan = level_plans_[{key_level, level, to_level}];
+  if (!plan) plan = rlwe().gadget_plan(gadget(key_level), rlwe().chain(level), rlwe().chain(to_level));
+  return plan;
+}
+
+std::shared_ptr<const device::ConversionConstant> Context::mod_down(std::size_t key_level, std::size_t level) {
+  return key_level == 0 ? rlwe().key_switch_plan(level)->mod_down : switch_plan(key_level, level, level)->mod_down;
+}
+
+double Context::key_product_noise(std::size_t level, std::size_t key_level) const {
+  const std::optional<rlwe::Gadget> keys = key_level > 0 ? std::optional(gadget(key_level)) : std::nullopt;
+  double log_variance = -1e9;
+  for (const double d : digits_of(rlwe(), level, keys ? keys->ends : ends_of(spec().digits)))
+    log_variance = rlwe::log2_sum(log_variance, 2 * d);
+  const double special = keys ? rlwe::log2_product(rlwe().moduli(keys->special)) : rlwe::log2_product(spec().special);
+  return noise_.key_switch({log_variance / 2}, 0) - special;
+}
+
+double Context::key_switch_noise(std::size_t level, std::size_t key_level) const {
+  return rlwe::log2_sum(key_product_noise(level, key_level), rounding_noise(2));
 }
 
 u64 Context::galois(std::int64_t steps, std::size_t places) const {

@@ -1,6 +1,7 @@
 // Context of a CKKS parameter set: the RLWE context, the scale of each level, the slots.
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "heliograph/ckks.h"
@@ -77,8 +78,21 @@ class Context : public schemes::RingContext<Context, Spec> {
   /// norm of s, not the norm's mean.
   double rounding_noise(std::size_t components) const;
   /// Returns the noise of one key switch before its rounding; key_switch_noise includes the rounding.
-  double key_product_noise(std::size_t level) const;
-  double key_switch_noise(std::size_t level) const;
+  /// `key_level`: level of the keys, 0 for keys of the set's own gadget.
+  double key_product_noise(std::size_t level, std::size_t key_level = 0) const;
+  double key_switch_noise(std::size_t level, std::size_t key_level = 0) const;
+
+  /// Returns a context whose top level is `level`, or the lowest level above that is possible; null if none is. Its levels
+  /// of bootstrapping lack the primes of the levels between its top level and this context's. Up to its top level both
+  /// contexts have the same levels. The set must have bootstrapping.
+  std::shared_ptr<Context> lowered(std::size_t level);
+  /// Returns the gadget of rotation keys for ciphertexts of `level` and below: the fewest digits, then the fewest special
+  /// primes whose product exceeds each digit by 2^3.5. If no digits of equal size fit, these are the set's own digits.
+  rlwe::Gadget gadget(std::size_t level) const;
+  /// Returns the plan of a key switch in the NTT domain, by keys for `key_level`; 0: the set's own gadget.
+  std::shared_ptr<const device::KeySwitchPlan> switch_plan(std::size_t key_level, std::size_t level, std::size_t to_level);
+  /// Returns the division by the product of the special primes of keys for `key_level`.
+  std::shared_ptr<const device::ConversionConstant> mod_down(std::size_t key_level, std::size_t level);
 
   /// Returns the Galois element of a rotation to the left: 5^steps modulo 2N, steps modulo `places` (0: the period).
   u64 galois(std::int64_t steps, std::size_t places = 0) const;
@@ -93,11 +107,17 @@ class Context : public schemes::RingContext<Context, Spec> {
   BootstrappingPlan& bootstrapping();
 
  private:
+  /// See `lowered`. `spec`: that of `of` with other levels.
+  Context(Context& of, Spec spec);
+  void measure_moduli();
+
   rlwe::NoiseModel noise_;
   Embedding embedding_;
   std::vector<double> scales_, ratios_, log_moduli_;  // one per level, from level 1
   std::mutex mutex_;
   RnsTensor imaginary_unit_;
+  std::map<std::size_t, std::shared_ptr<Context>> lowered_;
+  std::map<std::tuple<std::size_t, std::size_t, std::size_t>, std::shared_ptr<const device::KeySwitchPlan>> level_plans_;
   std::shared_ptr<const Bootstrapper> bootstrapper_;
   std::mutex bootstrapping_mutex_;
   std::shared_ptr<BootstrappingPlan> bootstrapping_;

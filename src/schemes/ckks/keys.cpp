@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "base/progress.h"
 #include "math/reducer.h"
@@ -180,6 +181,37 @@ rlwe::BootstrappingKeys bootstrapping_keys(const SecretKeyData& dense) {
   return keys;
 }
 
+/// Makes rotation keys for levels, each once.
+std::map<std::size_t, std::map<u64, rlwe::SwitchKey>> level_keys(const SecretKeyData& secret,
+                                                                 const std::vector<LevelRotations>& levels) {
+  Context& c = *secret.context;
+  std::map<std::size_t, std::set<u64>> wanted;
+  for (const LevelRotations& of_level : levels) {
+    const std::size_t level = c.require_level(of_level.level);
+    for (const std::int64_t s : of_level.rotations)
+      if (const u64 g = c.galois(s); g != 1) wanted[level].insert(g);
+    if (of_level.conjugate) wanted[level].insert(c.conjugation());
+  }
+  std::size_t bytes = 0, count = 0;
+  for (const auto& [level, galois] : wanted) {
+    bytes += galois.size() * rlwe::KeyLayout::of(c.gadget(level)).bytes(c.rlwe());
+    count += galois.size();
+  }
+  c.engine().require_memory(bytes, "generating these keys");
+  ProgressSteps steps(static_cast<double>(count));
+  std::map<std::size_t, std::map<u64, rlwe::SwitchKey>> made;
+  for (const auto& [level, all] : wanted) {
+    const rlwe::Gadget gadget = c.gadget(level);
+    for (const u64 galois : all) {
+      made[level].emplace(galois, rlwe::broadcast_key(c.rlwe_shared(), rlwe::KeyLayout::of(gadget), [&] {
+                            return rlwe::make_rotation_key(secret.key, galois, gadget, *secret.entropy);
+                          }));
+      steps.add();
+    }
+  }
+  return made;
+}
+
 }  // namespace
 
 PublicKey SecretKey::public_key() const {
@@ -187,7 +219,7 @@ PublicKey SecretKey::public_key() const {
 }
 
 EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
-                                          bool bootstrapping) const {
+                                          bool bootstrapping, const std::vector<LevelRotations>& levels) const {
   Context& c = *data_->context;
   std::vector<u64> galois;
   const auto add = [&](const std::vector<std::int64_t>& all) {
@@ -199,15 +231,27 @@ EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<st
     galois.insert(galois.end(), turns.begin(), turns.end());
   }
   if (conjugate || bootstrapping) galois.push_back(c.conjugation());
-  ProgressSteps steps(bootstrapping ? 2 : 1);
+  ProgressSteps steps((bootstrapping ? 2 : 1) + (levels.empty() ? 0 : 1));
   EvaluationKeysData made{
       steps.part(1, [&] { return schemes::make_evaluation_keys(*data_, relinearize || bootstrapping, galois); })};
   if (bootstrapping) made.keys.bootstrapping = steps.part(1, [&] { return bootstrapping_keys(*data_); });
+  if (!levels.empty()) steps.part(1, [&] { made.keys.level_rotations = level_keys(*data_, levels); });
   return EvaluationKeys(std::make_shared<EvaluationKeysData>(std::move(made)));
 }
 
 bool EvaluationKeys::has_bootstrapping() const { return data_->keys.bootstrapping.has_value(); }
-bool EvaluationKeys::has_conjugation() const { return data_->keys.rotations.contains(data_->context->conjugation()); }
+bool EvaluationKeys::has_conjugation() const {
+  const u64 galois = data_->context->conjugation();
+  const auto& levels = data_->keys.level_rotations;
+  return data_->keys.rotations.contains(galois) ||
+         std::any_of(levels.begin(), levels.end(), [&](const auto& of_level) { return of_level.second.contains(galois); });
+}
+std::map<std::size_t, std::vector<std::int64_t>> EvaluationKeys::level_rotations() const {
+  std::map<std::size_t, std::vector<std::int64_t>> all;
+  for (const auto& [level, keys] : data_->keys.level_rotations)
+    all[level] = data_->steps(EvaluationKeysData::kRotation, data_->period(), keys);
+  return all;
+}
 
 Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, Interval bound) const {
   const std::shared_ptr<Context>& c = data_->context;

@@ -21,10 +21,10 @@ std::vector<u64> galois_of(const Context& c, const std::vector<std::int64_t>& ro
 }
 
 /// Computes noise and bounds of the sum before rescaling. On entry `r` has the properties of the operand.
-void describe(CiphertextData& r, const LinearSum& sum, double scale) {
+void describe(CiphertextData& r, const LinearSum& sum, double scale, std::size_t key_level) {
   const Context& c = *sum.context;
   const auto& plan = *sum.plan;
-  const double rounding = c.noise().rounding(), product = c.key_product_noise(sum.level);
+  const double rounding = c.noise().rounding(), product = c.key_product_noise(sum.level, key_level);
   const rlwe::Figure values = r.peak() + std::log2(r.scale), turned = rlwe::log2_sum(r.noise, product);
   const CiphertextData x = r;
   r.noise = -1e9;
@@ -37,7 +37,7 @@ void describe(CiphertextData& r, const LinearSum& sum, double scale) {
   }
   // A giant step that rotates divides the second component by P, with rounding, and switches its key.
   const double giants = static_cast<double>(device::LinearPlan::turning(plan.giants));
-  if (giants > 0) r.noise = rlwe::log2_sum(r.noise, c.key_switch_noise(sum.level) + std::log2(giants));
+  if (giants > 0) r.noise = rlwe::log2_sum(r.noise, c.key_switch_noise(sum.level, key_level) + std::log2(giants));
   r.scale = x.scale * scale;
   r.ranges = x.ranges.map([&](const Range& a) {  // each slot is a sum of as many values as there are terms
     const double largest = a.peak * most;
@@ -61,6 +61,19 @@ std::size_t primes_for(const Context& c, const device::PrimeList& primes, double
   std::size_t few = 1;
   while (few < primes.size() && log2_of(c, first_of(primes, few)) < std::log2(std::max(1.0, largest)) + 2) ++few;
   return few;
+}
+
+/// Extends coefficients from a few primes, whose product exceeds four times each coefficient, to `primes`, and transforms.
+void transform(Context& c, const RnsTensor& coefficients, const device::PrimeList& primes, const device::View& out) {
+  ring::Engine& e = c.engine();
+  const std::size_t few = coefficients.primes().size(), rest = primes.size() - few;
+  e.enqueue(device::Copy{coefficients.view(), out.with_limbs(0, few)});
+  if (rest > 0) {
+    const device::PrimeList others(primes.begin() + few, rest);
+    e.enqueue(device::Convert{c.rlwe().extension(coefficients.primes(), others), coefficients.view(), std::nullopt,
+                              out.with_limbs(few, rest)});
+  }
+  e.enqueue(device::ForwardNtt{e.prepared(), primes, out, out});
 }
 
 /// Encodes terms in a form. If a term does not fit the form, returns the form that it needs.
@@ -98,17 +111,17 @@ std::optional<TermForm> encode_in(Context& c, std::size_t level, std::size_t pla
       upload_transforms(c, polynomials, to);
       continue;
     }
-    if (terms.stored) {
-      double largest = 0;
-      for (const double v : polynomials) largest = std::max(largest, std::abs(v));
-      if (const std::size_t few = primes_for(c, primes, largest); few > form.few)
-        return TermForm{n, few < primes.size() ? few : 0};
-    }
-    const RnsTensor coefficients = upload_polynomials(c, polynomials, kept, ring::Secrecy::open, true);
+    double largest = 0;
+    for (const double v : polynomials) largest = std::max(largest, std::abs(v));
+    const std::size_t few = primes_for(c, primes, largest);
+    if (terms.stored && few > form.few) return TermForm{n, few < primes.size() ? few : 0};
+    // The host computes residues modulo a few primes only, which determine the others.
+    const RnsTensor coefficients =
+        upload_polynomials(c, polynomials, terms.stored ? kept : first_of(primes, few), ring::Secrecy::open, true);
     if (terms.stored)
       e.enqueue(device::Copy{coefficients.view(), to.view()});
     else
-      e.enqueue(device::ForwardNtt{e.prepared(), kept, coefficients.view(), to.view()});
+      transform(c, coefficients, primes, to.view());
   }
   return {};
 }
@@ -127,16 +140,9 @@ EncodedTerms encode_terms(Context& c, std::size_t level, std::size_t places, con
 RnsTensor transformed_terms(Context& c, const EncodedTerms& terms, const device::PrimeList& primes, std::size_t first,
                             std::size_t count) {
   const RnsTensor some = terms.words.with_components(first, count);
-  if (!terms.stored) return some;
-  ring::Engine& e = c.engine();
-  const device::PrimeList& from = some.primes();
-  device::PrimeList others;
-  for (std::size_t l = from.size(); l < primes.size(); ++l) others.push_back(primes[l]);
+  if (!terms.stored) return some.with_limbs(0, primes.size());
   const RnsTensor out(c.rlwe().engine(), {}, count, primes, Domain::ntt);
-  e.enqueue(device::Copy{some.view(), out.view().with_limbs(0, from.size())});
-  e.enqueue(device::Convert{c.rlwe().extension(from, others), some.view(), std::nullopt,
-                            out.view().with_limbs(from.size(), others.size())});
-  e.enqueue(device::ForwardNtt{e.prepared(), primes, out.view(), out.view()});
+  transform(c, some, primes, out.view());
   return out;
 }
 
@@ -157,15 +163,41 @@ LinearSum make_linear_sum(Context& c, std::size_t level, std::size_t places, con
   return sum;
 }
 
+namespace {
+
+/// Returns the level for which the keys of a sum were made; 0: usual keys, or the sum's own.
+std::size_t key_level_of(const LinearSum& sum, const EvaluationKeys& keys) {
+  if (sum.own_keys || keys.data().keys.level_rotations.empty()) return 0;
+  return key_level_of(keys, galois_of(*sum.context, sum.rotations, sum.places), sum.level);
+}
+
+std::shared_ptr<const device::LinearPlan> plan_for(const LinearSum& sum, std::size_t key_level) {
+  if (key_level == 0) return sum.plan;
+  const std::lock_guard lock(sum.level_plans->mutex);
+  auto& plan = sum.level_plans->plans[key_level];
+  if (!plan) {
+    auto made = std::make_shared<device::LinearPlan>(*sum.plan);
+    made->key_switch = sum.context->switch_plan(key_level, sum.level, sum.level - 1);
+    made->mod_down = sum.context->mod_down(key_level, sum.level);
+    plan = std::move(made);
+  }
+  return plan;
+}
+
+}  // namespace
+
 RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& keys) {
+  const std::size_t key_level = key_level_of(sum, keys);
   std::vector<const rlwe::SwitchKey*> switch_keys;
   for (const std::int64_t r : sum.rotations) {
     if (r == 0) continue;
     const u64 galois = sum.context->galois(r, sum.places);
     switch_keys.push_back(sum.own_keys ? &keys.data().keys.bootstrapping->to_coefficients.at(galois)
-                                       : &rotation_key(keys, galois, r));
+                                       : &rotation_key(keys, galois, r, key_level, sum.level));
   }
-  return rlwe::linear_sum(x, sum.plan, switch_keys, sum.plaintexts);
+  const auto plan = plan_for(sum, key_level);
+  // Keys for a level have the first of the special primes; plaintexts have all of them.
+  return rlwe::linear_sum(x, plan, switch_keys, sum.plaintexts.with_limbs(0, plan->key_switch->extended.size()));
 }
 
 namespace {
@@ -173,7 +205,7 @@ namespace {
 /// Returns the metadata of the rescaled sum.
 CiphertextData described(const LinearSum& sum, const CiphertextData& x, const EvaluationKeys& keys) {
   CiphertextData r = derived(x);
-  describe(r, sum, sum.context->scale(sum.level));
+  describe(r, sum, sum.context->scale(sum.level), key_level_of(sum, keys));
   r.complex = x.complex || sum.complex;
   r = rescaled(r, 2, -1e9);
   r.noise = after_keys(r.noise, keys.data());
@@ -201,7 +233,8 @@ std::vector<Part> parts_of(const LinearSum& sum, const EvaluationKeys& keys) {
   const auto has_key = [&](std::int64_t r) {
     return r == 0 || keys.data().keys.rotations.contains(c.galois(r, sum.places));
   };
-  const bool composes = keys.data().most_switches > 1 && !sum.own_keys && sum.places == c.period();
+  const bool composes =
+      keys.data().most_switches > 1 && !sum.own_keys && sum.places == c.period() && key_level_of(sum, keys) == 0;
   if (!composes || std::all_of(sum.rotations.begin(), sum.rotations.end(), has_key)) return {};
   const std::size_t babies = sum.plan->babies.size();
   std::vector<Split> splits;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <mutex>
 
 #include "device/plans.h"
 #include "schemes/ckks/context.h"
@@ -11,11 +13,17 @@ namespace heliograph::ckks {
 using LinearTerm = device::LinearPlan::Term;
 
 struct LinearSum {
-  Context* context = nullptr;           // must outlive the sum
-  std::size_t level = 0;                // level of the operand
-  std::size_t places = 0;               // modulus of rotation steps
-  std::vector<std::int64_t> rotations;  // rotations of the baby steps, then of the giant steps; 0: no rotation
-  std::shared_ptr<const device::LinearPlan> plan;
+  Context* context = nullptr;                      // must outlive the sum
+  std::size_t level = 0;                           // level of the operand
+  std::size_t places = 0;                          // modulus of rotation steps
+  std::vector<std::int64_t> rotations;             // rotations of the baby steps, then of the giant steps; 0: no rotation
+  std::shared_ptr<const device::LinearPlan> plan;  // for keys of the set's own gadget, or of the sum's own keys
+  /// Plans for keys that were made for levels, by level; made at first use.
+  struct LevelPlans {
+    std::mutex mutex;
+    std::map<std::size_t, std::shared_ptr<const device::LinearPlan>> plans;
+  };
+  std::shared_ptr<LevelPlans> level_plans = std::make_shared<LevelPlans>();
   RnsTensor plaintexts;        // one component each, over the level's and the special primes; words: see make_linear_sum
   bool own_keys = false;       // uses BootstrappingKeys::to_coefficients
   std::vector<double> bounds;  // log2 of each plaintext's largest value

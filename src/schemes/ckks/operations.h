@@ -76,7 +76,12 @@ Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys& keys);
 CiphertextData turned(const Ciphertext& x, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps,
                       const EvaluationKeys& keys, bool stack);
 const rlwe::SwitchKey& relinearization_key(const EvaluationKeys& keys);
-/// Throws MissingKeyError, which names the rotation by its steps.
-const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std::int64_t steps);
+/// Returns the lowest level from `level` on for which keys of all these automorphisms were made; 0 if there is none, for the
+/// set's usual keys.
+std::size_t key_level_of(const EvaluationKeys& keys, const std::vector<u64>& galois, std::size_t level);
+/// Returns the key of a rotation that was made for `key_level` (see key_level_of), for an operand of `level`. Throws
+/// MissingKeyError, which names the rotation by its steps; LevelError if its keys are for lower levels.
+const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std::int64_t steps, std::size_t key_level,
+                                    std::size_t level);
 
 }  // namespace heliograph::ckks

@@ -3,6 +3,8 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <optional>
 
 #include "base/progress.h"
 #include "rlwe/rotate.h"
@@ -11,41 +13,111 @@
 
 namespace heliograph::ckks {
 
-const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std::int64_t steps) {
-  return schemes::key_of(keys, galois, steps, keys.data().context->conjugation(),
-                         "conjugation is not among the keys (make them with conjugate=True)");
-}
-
 namespace {
 
-schemes::Turns turns_of(const EvaluationKeys& keys, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps) {
-  return schemes::turns_of(keys, galois, steps, keys.data().context->conjugation(),
-                           "conjugation is not among the keys (make them with conjugate=True)");
+constexpr const char* kNoConjugation = "conjugation is not among the keys (make them with conjugate=True)";
+
+/// Throws LevelError if a missing usual key exists for lower levels than the operand's.
+void refuse_level(const EvaluationKeys& keys, u64 galois, std::int64_t steps, std::size_t level) {
+  const auto& all = keys.data().keys.level_rotations;
+  for (auto it = all.rbegin(); it != all.rend(); ++it) {
+    if (it->first >= level || !it->second.contains(galois)) continue;
+    const bool swaps = galois == keys.data().context->conjugation();
+    const std::string what = swaps ? "conjugation" : "rotation " + std::to_string(steps);
+    throw LevelError("the key of " + what + " was made for level " + std::to_string(it->first) +
+                     " and below, but this ciphertext is at level " + std::to_string(level) +
+                     "; lower the ciphertext, or make keys for a higher level");
+  }
+}
+
+schemes::Turns turns_of(const EvaluationKeys& keys, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps,
+                        std::size_t level) {
+  try {
+    return schemes::turns_of(keys, galois, steps, keys.data().context->conjugation(), kNoConjugation);
+  } catch (const MissingKeyError&) {
+    for (std::size_t i = 0; i < galois.size(); ++i)
+      if (galois[i] != 1 && !keys.data().keys.rotations.contains(galois[i])) refuse_level(keys, galois[i], steps[i], level);
+    throw;
+  }
+}
+
+/// Automorphisms of a call whose keys have one gadget.
+struct TurnGroup {
+  std::size_t key_level = 0;
+  std::vector<std::size_t> indices;  // into the automorphisms of the call
+  schemes::Turns turns;
+};
+
+std::vector<TurnGroup> groups_of(const EvaluationKeys& keys, const std::vector<u64>& galois,
+                                 const std::vector<std::int64_t>& steps, std::size_t level) {
+  std::map<std::size_t, TurnGroup> groups;
+  for (std::size_t i = 0; i < galois.size(); ++i)
+    if (galois[i] != 1) groups[key_level_of(keys, {galois[i]}, level)].indices.push_back(i);
+  for (std::size_t i = 0; i < galois.size(); ++i)  // a group of another automorphism also copies the operand
+    if (galois[i] == 1) (groups.empty() ? groups[0] : groups.begin()->second).indices.push_back(i);
+  std::vector<TurnGroup> list;
+  for (auto& [key_level, group] : groups) {
+    group.key_level = key_level;
+    std::vector<u64> some;
+    std::vector<std::int64_t> some_steps;
+    for (const std::size_t i : group.indices) some.push_back(galois[i]), some_steps.push_back(steps[i]);
+    if (key_level == 0) {
+      group.turns = turns_of(keys, some, some_steps, level);
+    } else {
+      for (std::size_t i = 0; i < some.size(); ++i)
+        group.turns.keys.push_back(some[i] == 1 ? nullptr : &rotation_key(keys, some[i], some_steps[i], key_level, level));
+    }
+    list.push_back(std::move(group));
+  }
+  return list;
 }
 
 }  // namespace
+
+std::size_t key_level_of(const EvaluationKeys& keys, const std::vector<u64>& galois, std::size_t level) {
+  for (const auto& [key_level, some] : keys.data().keys.level_rotations)
+    if (key_level >= level && std::all_of(galois.begin(), galois.end(), [&](u64 g) { return g == 1 || some.contains(g); }))
+      return key_level;
+  return 0;
+}
+
+const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std::int64_t steps, std::size_t key_level,
+                                    std::size_t level) {
+  if (key_level > 0) return keys.data().keys.level_rotations.at(key_level).at(galois);
+  if (!keys.data().keys.rotations.contains(galois)) refuse_level(keys, galois, steps, level);
+  return schemes::key_of(keys, galois, steps, keys.data().context->conjugation(), kNoConjugation);
+}
 
 CiphertextData turned(const Ciphertext& x, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps,
                       const EvaluationKeys& keys, bool stack) {
   require_same(x.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
   Context& c = *x.data().context;
-  const schemes::Turns turns = turns_of(keys, galois, steps);
+  const std::size_t level = x.data().level;
+  const std::vector<TurnGroup> groups = groups_of(keys, galois, steps, level);
   const Ciphertext a = of_degree_one(x, keys);
   CiphertextData r = derived(a.data());
-  const Noise key_switch = c.random(c.key_switch_noise(r.level));
-  r.noise = after_keys(turns.noise(r.noise, [&](const Noise& noise) { return both(noise, key_switch); }), keys.data());
   const ring::Stack out(a.data().tensor, galois.size(), stack);
-  const auto plan = c.rlwe().ntt_switch_plan(r.level, r.level);
-  if (turns.plan) {
-    const auto rotate_by = [&](const RnsTensor& from, const std::vector<std::int64_t>& by,
-                               const std::vector<RnsTensor>& to) {
-      const auto elements = schemes::galois_of(by, [&](std::int64_t s) { return c.galois(s); });
-      rlwe::rotate(from, elements, turns_of(keys, elements, by).keys, to, plan, nullptr);
-    };
-    rlwe::rotate(*turns.plan, a.data().tensor, out.entries(), rotate_by);
-  } else {
-    rlwe::rotate(a.data().tensor, galois, turns.keys, out.entries(), plan, nullptr);
+  std::optional<Noise> most;
+  for (const TurnGroup& group : groups) {
+    const Noise key_switch = c.random(c.key_switch_noise(level, group.key_level));
+    const Noise noise = group.turns.noise(a.data().noise, [&](const Noise& before) { return both(before, key_switch); });
+    most = most ? larger(*most, noise) : noise;
+    const auto plan = c.switch_plan(group.key_level, level, level);
+    std::vector<RnsTensor> to;
+    std::vector<u64> some;
+    for (const std::size_t i : group.indices) to.push_back(out.entries()[i]), some.push_back(galois[i]);
+    if (group.turns.plan) {
+      const auto rotate_by = [&](const RnsTensor& from, const std::vector<std::int64_t>& by,
+                                 const std::vector<RnsTensor>& results) {
+        const auto elements = schemes::galois_of(by, [&](std::int64_t s) { return c.galois(s); });
+        rlwe::rotate(from, elements, turns_of(keys, elements, by, level).keys, results, plan, nullptr);
+      };
+      rlwe::rotate(*group.turns.plan, a.data().tensor, to, rotate_by);
+    } else {
+      rlwe::rotate(a.data().tensor, some, group.turns.keys, to, plan, nullptr);
+    }
   }
+  r.noise = after_keys(*most, keys.data());
   r.tensor = out.whole();
   return r;
 }
@@ -170,7 +242,7 @@ Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKey
                       "the number of slots to sum must be a power of two of at most the period");
   for (std::size_t k = 1; k < count; k *= 2) {  // missing keys are reported before the computation starts
     const u64 g = c.galois(static_cast<std::int64_t>(k));
-    turns_of(keys, {g}, {static_cast<std::int64_t>(k)});
+    groups_of(keys, {g}, {static_cast<std::int64_t>(k)}, a.level());
   }
   const bool all = count == c.period() && a.slots() < count;
   Ciphertext x = count > 1 ? of_degree_one(a, keys) : a;
@@ -181,14 +253,15 @@ Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKey
   Ciphertext sums = x;
   ProgressSteps progress(log2_count(count));
   const double log_n = std::log2(static_cast<double>(c.spec().n));
-  const Noise key_switch = c.random(c.key_switch_noise(x.level()));
   Noise noise = of_rotations(x.data().noise, log2_count(count), log_n);
   for (std::size_t k = 1; k < count; k *= 2) {
     const auto steps = static_cast<std::int64_t>(k);
     CiphertextData r = turned(sums, {c.galois(steps)}, {steps}, keys, false);
     const CiphertextData& own = sums.data();
     // Adds the noise of this key switch. Later steps rotate and add this noise too.
-    const auto switches = turns_of(keys, {c.galois(steps)}, {steps}).switches;
+    const TurnGroup group = groups_of(keys, {c.galois(steps)}, {steps}, x.level()).front();
+    const std::size_t switches = group.turns.switches;
+    const Noise key_switch = c.random(c.key_switch_noise(x.level(), group.key_level));
     noise = both(noise, of_rotations(key_switch.times(log2_count(switches)), log2_count(count / (2 * k)), log_n));
     r.noise = after_keys(noise, keys.data());
     r.tensor = ring::add(own.tensor, r.tensor);

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,10 +13,9 @@ from heliograph import _core, ckks
 from heliograph._common.arguments import count_of, flag, readable_bytes, real
 from heliograph.ml.graph import Graph
 from heliograph.ml.networks.calibration import Calibration, calibrated
-from heliograph.ml.networks.cuts import Network, network_of
+from heliograph.ml.networks.cuts import network_of
 from heliograph.ml.networks.design import Design
 from heliograph.ml.networks.evaluation import require_known
-from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.model import NetworkModel
 from heliograph.ml.networks.placing import Plan
 from heliograph.ml.networks.program import Circuit
@@ -39,6 +41,7 @@ def compile_graph(
     classifies: bool | None = None,
     parameters: ckks.Parameters | None = None,
     lean: bool = False,
+    compact: bool | None = None,
 ) -> NetworkModel:
     """Compiles a canonical graph of a multilayer perceptron or a convolutional network for encrypted inputs, by CKKS.
 
@@ -51,7 +54,8 @@ def compile_graph(
 
     `batch` samples share one request. `parameters` is a parameter set; by default the set of 128 bits with the least
     predicted time. With `guard` decryption raises OutOfIntervalError if a value was outside an interval. With `lean` the
-    encoded matrices are not kept in memory, and are made again for each call.
+    encoded matrices are not kept in memory, and are made again for each call. `compact` is as for
+    `hg.ckks.LinearTransform`: matrices take about a tenth of the memory, and each product transforms them again.
 
     Raises ModelError for an unsupported node, AccuracyError, LimitError if costs exceed `limit`, ParameterError, ShapeError,
     DtypeError, and PlaintextRangeError for samples that are not finite.
@@ -71,20 +75,28 @@ def compile_graph(
         raise _core.ParameterError("classifies=True needs at least two outputs, one score for each class")
     search = Search(network, calibration, Chooser(network, calibration.largest, batch, parameters), classifies)
     polynomials, choice, loss = search.run(accuracy)
+    small = None if compact is None else flag(compact, "compact")
     circuit = Circuit(
-        network, choice.design, choice.plan, polynomials, choice.units, choice.parameters, guard, flag(lean, "lean")
+        network,
+        choice.design,
+        choice.plan,
+        polynomials,
+        choice.units,
+        choice.parameters,
+        guard,
+        flag(lean, "lean"),
+        small,
     )
-    report = _report(network, calibration, polynomials, choice, loss)
+    report = _report(circuit, calibration, choice, loss)
     if limit is not None:
         _require(limit, report)
     output = Output("class", probability="softmax") if classifies else Output("values")
     return NetworkModel(circuit, report, output)
 
 
-def _report(
-    network: Network, calibration: Calibration, polynomials: dict[str, Polynomial], choice: Choice, loss: Loss
-) -> NetworkReport:
+def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Loss) -> NetworkReport:
     """Returns the costs and the approximations."""
+    network, polynomials = circuit.network, circuit.polynomials
     design, plan = choice.design, choice.plan
     every = [*(m for maps in design.maps.values() for m in maps), *design.output_maps]
     rows = []
@@ -121,7 +133,7 @@ def _report(
         sum(m.rotations for m in every),
         plan.seconds,
         matrix_bytes(choice.parameters, design, plan),
-        key_bytes(choice),
+        key_bytes(choice.parameters, circuit.needs),
         loss,
         tuple(rows),
         "the shapes of input and output, their scale, the parameter set, and the rotations of the keys, which follow "
@@ -140,12 +152,26 @@ def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
     return int(total)
 
 
-def key_bytes(choice: Choice) -> int:
-    """Returns the bytes of the evaluation keys in memory: rotations, relinearization, bootstrapping."""
-    p = choice.parameters
-    count = len(choice.design.rotations) + 1
-    boot = p.bootstrapping_key_bytes if choice.plan.bootstraps else 0
-    return int(count * p.switch_key_bytes + boot)
+def key_bytes(p: ckks.Parameters, needs: Mapping[str, Any]) -> int:
+    """Returns the bytes in memory of the evaluation keys of `Circuit.needs`: rotations for their levels, relinearization,
+    bootstrapping."""
+    total = p.switch_key_bytes + (p.bootstrapping_key_bytes if needs.get("bootstrap") else 0)
+    for level, steps in needs["level_rotations"].items():
+        total += len(steps) * _level_key_bytes(p, level)
+    return int(total)
+
+
+def _level_key_bytes(p: ckks.Parameters, level: int) -> int:
+    """Returns the bytes of a rotation key for a level: the fewest digits, and special primes of 2^6 times a digit."""
+    spec = p._core.spec
+    chain = [math.log2(prime) for prime in spec.chain[: p._core.level_limbs(level)]]
+    for digits in range(1, min(len(spec.digits), len(chain)) + 1):
+        ends = [len(chain) * j // digits for j in range(digits + 1)]
+        largest = max(sum(chain[a:b]) for a, b in pairwise(ends)) + 6
+        for special in range(1, len(spec.special) + 1):
+            if sum(math.log2(prime) for prime in spec.special[:special]) >= largest:
+                return digits * (len(chain) + special) * 2 * p.n * p.word_size // 8
+    return int(p.switch_key_bytes)
 
 
 def _require(limit: Costs, report: NetworkReport) -> None:

@@ -20,7 +20,7 @@ from heliograph.ml.networks.terms import Floats, Indices, Terms
 
 #: Cost of one rotation in products with a diagonal, measured at level 6 of n16-b13 on two cores.
 ROTATION_COST = 12.0
-_GIANT_COST = 1.9  # rotations that a giant step counts as; the engine divides and decomposes for each
+_GIANT_COST = 1.8  # rotations that a giant step counts as; the engine divides and decomposes for each
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 #: Seconds of two cores at N = 2^16, from measured calls of n16-b13: a product of a diagonal and a limb. A rotation and a
-#: multiplication, for each digit and limb. A bootstrap of one ciphertext.
-_DIAGONAL, _ROTATION, _PRODUCT, _BOOTSTRAP = 0.00003, 0.0005, 0.0003, 0.70
+#: multiplication, for each digit and limb. A bootstrap, for each digit and limb of the whole modulus.
+_DIAGONAL, _ROTATION, _PRODUCT, _BOOTSTRAP = 0.00003, 0.0005, 0.0003, 0.006
 
 
 Reads = tuple[tuple[str, int, float, int], ...]
@@ -44,6 +44,7 @@ class Limits:
     size: float = 1.0  #: cost of an operation relative to N = 2^16
     special: int = 9  #: special primes of key switches
     digit: int = 11  #: primes of a digit of key switches
+    primes: int = 30  #: primes of the whole modulus, those of bootstraps included
 
     def switch(self, level: int) -> int:
         """Returns the digits times the limbs of a key switch.
@@ -165,4 +166,5 @@ def _options(
             continue
         boots = (int(after) + int(before)) * step.ciphertexts
         each = step.products * _PRODUCT * limits.switch(argument) * step.ciphertexts
-        yield taken + (each + boots * _BOOTSTRAP) * limits.size, boots, left, Place(value, argument, before, after, form)
+        again = boots * _BOOTSTRAP * limits.switch(limits.primes)
+        yield taken + (each + again) * limits.size, boots, left, Place(value, argument, before, after, form)

@@ -40,7 +40,8 @@ class Units:
 class Circuit:
     """A network with polynomials, layouts, levels and a parameter set. Calls take and return tensors of ciphertexts.
 
-    Encoded matrices are made at the first call and kept; with `lean` they are made for each call and dropped after use."""
+    Encoded matrices are made at the first call and kept; with `lean` they are made for each call and dropped after use.
+    `compact` matrices take about a tenth of the memory, and are transformed again for each product."""
 
     network: Network
     design: Design
@@ -50,12 +51,13 @@ class Circuit:
     parameters: ckks.Parameters
     guard: bool = True
     lean: bool = False
+    compact: bool | None = None
     _encoded: dict[tuple[str, str, int, int], Any] = field(default_factory=dict, repr=False)
 
     @property
     def needs(self) -> dict[str, Any]:
         """Arguments of `SecretKey.evaluation_keys` for the keys of the circuit."""
-        needs: dict[str, Any] = {"relinearize": True, "rotations": list(self.design.rotations)}
+        needs: dict[str, Any] = {"relinearize": True, "level_rotations": level_rotations(self.design, self.plan)}
         if self.plan.bootstraps:
             needs["bootstrap"] = True
         return needs
@@ -139,22 +141,52 @@ class Circuit:
             results.append(_lowered(x[:1], level) * 0 if total is None else total)
         return results[0] if count == 1 else concatenate(results)
 
+    def prepare(self) -> None:
+        """Encodes all matrices now, instead of at the first call. Does nothing with `lean`."""
+        if self.lean:
+            return
+        for cut in self.network.cuts:
+            if cut.form is not None:
+                half = self.units.arguments[cut.name][1]
+                self._encode(cut.name, self.design.maps[cut.name], half, self.plan.places[cut.name].form)
+        self._encode("", self.design.output_maps, self.units.output, self.plan.output)
+
+    def _encode(self, name: str, maps: tuple[Map, ...], half: float, level: int) -> None:
+        for m in maps:
+            for to, of in m.diagonals:
+                self._transform(name, m, to, of, self.units.values[m.source] / half, level + 1)
+
     def _transform(self, name: str, m: Map, to: int, of: int, unit: float, level: int) -> Any:
         key = (name, m.source, to, of)
         if key in self._encoded:
             return self._encoded[key]
-        made = transform_of(self.parameters, m.diagonals[to, of], unit, level)
+        made = transform_of(self.parameters, m.diagonals[to, of], unit, level, self.compact)
         if not self.lean:
             self._encoded[key] = made
         return made
 
 
-def transform_of(parameters: ckks.Parameters, diagonals: Diagonals, unit: float, level: int) -> ckks.LinearTransform:
+def level_rotations(design: Design, plan: Plan) -> dict[int, list[int]]:
+    """Returns the steps of rotations of each level, ascending."""
+    steps: dict[int, set[int]] = {}
+    for name, maps in (*design.maps.items(), ("", design.output_maps)):
+        level = plan.places[name].form if name else plan.output
+        for diagonals in (d for m in maps for d in m.diagonals.values()):
+            steps.setdefault(level + 1, set()).update(diagonals.rotations)
+            steps.setdefault(level, set()).update(diagonals.folds)
+    return {level: sorted(some) for level, some in sorted(steps.items()) if some}
+
+
+def transform_of(
+    parameters: ckks.Parameters, diagonals: Diagonals, unit: float, level: int, compact: bool | None = None
+) -> ckks.LinearTransform:
     """Encodes the diagonals times `unit` for operands of a level."""
     values = diagonals.values() * unit
     period = diagonals.period if diagonals.period < parameters.slots else None
     each = {int(k): values[i] for i, k in enumerate(diagonals.numbers)}
-    return ckks.LinearTransform.from_diagonals(parameters, each, period=period, level=level, baby=diagonals.baby)
+    return ckks.LinearTransform.from_diagonals(
+        parameters, each, period=period, level=level, baby=diagonals.baby, compact=compact
+    )
 
 
 def _bound(fitted: Polynomial, unit: float) -> tuple[float, float]:

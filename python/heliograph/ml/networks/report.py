@@ -13,7 +13,7 @@ from heliograph.ml.networks.search import Loss
 class Approximated:
     """One activation and its polynomial.
 
-    >>> row = Approximated("relu1", "relu", -1.0, 2.0, 15, 4, 0.1, 0.01, 0.003, False)
+    >>> row = ml.Approximated("relu1", "relu", -1.0, 2.0, 15, 4, 0.1, 0.01, 0.003, False)
     >>> print(row)
     relu1: relu on [-1, 2] by degree 15, 4 levels, error 0.1 at most, 0.01 rms; 0.003 of the output alone
     """
@@ -40,7 +40,11 @@ class Approximated:
 
 @dataclass(frozen=True)
 class NetworkReport(HtmlRepr):
-    """Costs and approximations of a compiled network: `NetworkModel.report`."""
+    """Costs and approximations of a compiled network: `NetworkModel.report`.
+
+    >>> net.report.bootstraps, [row.node for row in net.report.activations]
+    (0, ['/relu'])
+    """
 
     scheme: str
     parameters: str  #: the parameter set in words

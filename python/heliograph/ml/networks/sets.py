@@ -108,7 +108,7 @@ def limits_of(parameters: ckks.Parameters) -> Limits:
     """Returns the levels and the sizes of key switches of a set."""
     spec = parameters._core.spec
     special, digits = len(spec.special), spec.digits
-    return Limits(parameters.levels, parameters.bootstrapping_level, parameters.n / 65536, special, max(digits))
+    return Limits(parameters.levels, parameters.bootstrapping_level, parameters.n / 65536, special, max(digits), sum(digits))
 
 
 def plan_of(

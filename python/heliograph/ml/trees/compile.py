@@ -12,6 +12,7 @@ from heliograph._common.arguments import count_of, text_of
 from heliograph.exact.parameters import set_for
 from heliograph.keys import SecretKey, Server
 from heliograph.ml.errors import ModelError
+from heliograph.ml.profile import profile_of
 from heliograph.ml.trees import paths, products
 from heliograph.ml.trees.ensemble import MOST_DEPTH, Bools, Ensemble, without_missing
 from heliograph.ml.trees.model import (
@@ -30,7 +31,9 @@ from heliograph.programs.forecast import Costs
 _ERROR = 2.0**-20  #: largest error of values, relative to the largest leaf
 _DEVIATIONS = 4.5  #: errors are simulated on few rows; this many deviations must fit
 _RINGS = (1 << 13, 1 << 14, 1 << 15, 1 << 16)
-_LARGEST_PRIME, _SPECIAL_BITS = 57, 3
+_LEAST_SCALE, _LARGEST_SCALE, _SPECIAL_BITS = 30, 49.5, 3
+#: Bits of the largest prime: products of primes below 2^50 are faster, and others are taken if errors need them.
+_LARGEST_PRIMES = (50, 59)
 _PERIODS = (4, 8, 16, 32, 64, 128, 256, 512)
 _MOST_SHARED = 1 << 11  #: largest period with all conditions in one ciphertext
 _MOST_DIAGONALS = 1 << 12  #: of all pieces; more are refused
@@ -46,6 +49,7 @@ def compile_ensemble(
     scheme: str = "auto",
     reveal: str = "auto",
     limit: Costs | None = None,
+    target: Any = None,
     own: Any = None,
 ) -> EnsembleModel:
     """Makes a model of an ensemble. `own` returns the library's predictions of samples, to compare them.
@@ -62,12 +66,12 @@ def compile_ensemble(
         x = Reader(ensemble).matrix(calibrate, "the calibration data")
         if not len(x):
             raise _core.ShapeError("the calibration data must have at least one sample, not 0")
-        ensemble = without_missing(ensemble, np.isnan(ensemble.prepared(x)).any(0))
+        ensemble = without_missing(ensemble, map(bool, np.isnan(ensemble.prepared(x)).any(axis=0)))
     if ensemble.depth > MOST_DEPTH:
         raise ModelError(f"cannot compile {ensemble.name}: its depth must be at most {MOST_DEPTH}, got {ensemble.depth}")
     reader = Reader(ensemble)
     client, server = _chosen(ensemble, count, scheme, reveal)
-    model = EnsembleModel(reader, client, server)
+    model = EnsembleModel(reader, client, server, None if target is None else profile_of(target))
     if x is not None:
         model.report = _compared(model, calibrate, x, own)
     if limit is not None:
@@ -98,8 +102,8 @@ def _chosen(ensemble: Ensemble, count: int, scheme: str, reveal: str) -> tuple[E
             refused.append(str(error))
     if not found:
         raise ModelError("; ".join(refused))
-    _, client, server = min(found, key=lambda one: one[0])
-    return client, server
+    _, chosen, evaluation = min(found, key=lambda one: one[0])
+    return chosen, evaluation
 
 
 def _key_switch(n: int, limbs: int) -> float:
@@ -168,11 +172,11 @@ def _of_paths(ensemble: Ensemble, reveal: str) -> tuple[PathsClient, PathsServer
         )
     refused = f"{len(terms.terms):,} leaves and {terms.conditions:,} conditions fit no layout"
     bits = _trial_bits(ensemble)
-    for n in _RINGS:
+    for n, largest in ((n, largest) for n in _RINGS for largest in _LARGEST_PRIMES):
         layout = _layout(terms, n // 2, reveal)
         if layout is None:
             continue
-        parameters = _parameters(n, polynomial.levels + 1, terms)
+        parameters = _parameters(n, polynomial.levels + 1, terms, largest)
         if parameters is None:
             refused = f"{polynomial.levels} levels fit no set"
             continue
@@ -233,16 +237,25 @@ def _layout(terms: Terms, slots: int, reveal: str) -> Layout | None:
     return min([*grouped, *([] if shared is None else [shared])], key=lambda layout: layout.cost, default=None)
 
 
-def _parameters(n: int, levels: int, terms: Terms) -> Any:
-    """Returns the set of `levels` with the largest scale of 128 bits of security, or None."""
+def _parameters(n: int, levels: int, terms: Terms, largest: int) -> Any:
+    """Returns the set of `levels` with the largest scale of 128 bits of security and primes of at most `largest` bits.
+
+    The lowest prime has the bits of the scale and of the values, and the special prime has `_SPECIAL_BITS` more. Returns
+    None if no scale fits.
+    """
     reach = (float(_half_range(terms).max(initial=0.0)) + 0.5) * (1 if len(terms.constant) == 1 else 2)
-    room = max(1, math.ceil(math.log2(reach * 1.01))) + 1
-    for bits in range(_LARGEST_PRIME - room, 29, -1):
-        try:
-            return ckks.parameters(n=n, levels=levels, log_scale=bits, base_bits=bits + room, special=1)
-        except (_core.SecurityError, _core.ParameterError):
-            continue
-    return None
+    room = math.log2(reach * 1.02 + 3) + 1
+    limit = float(_core.ckks.largest_secure_log_qp(n)) - 0.125
+    best = (0.0, 0)
+    for base in range(_LEAST_SCALE + 2, largest - _SPECIAL_BITS + 1):
+        scale = min(_LARGEST_SCALE, base - room, (limit - 2 * base - _SPECIAL_BITS) / max(1, levels - 1))
+        best = max(best, (math.floor(8 * scale) / 8, base))
+    if best[0] < _LEAST_SCALE:
+        return None
+    try:
+        return ckks.parameters(n=n, levels=levels, log_scale=best[0], base_bits=best[1], special=1)
+    except (_core.SecurityError, _core.ParameterError):
+        return None
 
 
 def _compared(model: EnsembleModel, calibrate: Any, x: Any, own: Any) -> TreeReport:
