@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import heliograph as hg
@@ -84,6 +84,24 @@ def test_matrices(name: str, data: st.DataObject) -> None:
     transform = hg.ckks.LinearTransform.from_diagonals(p, diagonals, period=period, level=level, baby=8, compact=False)
     assert counted(transform, trial.at(level)) == trial.counter.transform(level, numbers, 8)
     assert transform.bytes == trial.counter.plaintext_bytes(len(numbers), level, period)
+
+
+@settings(max_examples=10, deadline=None, database=None)
+@given(data=st.data())
+def test_blocks(data: st.DataObject) -> None:
+    """Matrices of blocks, of which some are zero."""
+    trial = trial_of("64-bit")
+    p = trial.parameters
+    level = data.draw(st.integers(2, p.levels))
+    outputs, inputs = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
+    places = st.sets(st.integers(0, 40), max_size=5)
+    numbers = [[data.draw(places) for _ in range(inputs)] for _ in range(outputs)]
+    assume(all(any(row) for row in numbers))
+    values = np.linspace(0.1, 1, p.slots)
+    table = [[dict.fromkeys(block, values) or None for block in row] for row in numbers]
+    blocks = hg.ckks.BlockTransform(p, table, level=level, baby=8, compact=False)
+    x = hg.concatenate([trial.at(level).reshape(1)] * inputs)
+    assert counted(blocks, x).products == trial.counter.blocks(level, numbers, 8)
 
 
 def test_key_bytes(trial: Trial) -> None:

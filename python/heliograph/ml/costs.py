@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -199,6 +199,32 @@ class Counter:
         if baby < 1:
             raise _core.ParameterError(f"baby must be at least 1, got {baby}")
         return Counts({"linear_sum": 1}, sum(self.transform_parts(level, numbers, baby).values()))
+
+    def blocks(self, level: int, numbers: Sequence[Sequence[Iterable[int]]], baby: int) -> int:
+        """Return the modular products of a `BlockTransform`, whose block (o, i) has the diagonals ``numbers[o][i]``.
+
+        The baby steps of an input serve all outputs. An output has one division, and its giant steps.
+        """
+        self._require_product(level)
+        if baby < 1:
+            raise _core.ParameterError(f"baby must be at least 1, got {baby}")
+        # An output whose first block is zero starts with a product by zero.
+        table = [[set(places) or ({0} if i == 0 else set()) for i, places in enumerate(row)] for row in numbers]
+        if not table or not table[0] or any(len(row) != len(table[0]) for row in table):
+            raise _core.ShapeError("blocks must be rows [outputs][inputs] of one length, at least one block")
+        one = self.transform_parts(level, (0, 1), 2)
+        limbs = self.limbs(level)
+        decompose = limbs * self._transform + self._raise(level)
+        diagonal, baby_step = one["diagonal"] // 2, one["baby_step"]
+        giant_step = self.transform_parts(level, (0, baby), baby)["giant_step"]
+        sums = {(o, place // baby) for o, row in enumerate(table) for places in row for place in places}
+        total = 0
+        for column in zip(*table, strict=True):
+            steps = {place % baby for places in column for place in places}
+            total += decompose * bool(steps - {0}) + len(steps - {0}) * baby_step + 2 * limbs * self.n * (0 in steps)
+            total += sum(map(len, column)) * diagonal
+        total += sum(1 for _, giant in sums if giant) * giant_step
+        return total + len(table) * self._divide(level, level - 1, True)
 
     def transform_parts(self, level: int, numbers: Iterable[int], baby: int) -> dict[str, int]:
         """Return the products of a `LinearTransform` by part: base, baby_step, giant_step, diagonal."""
