@@ -110,6 +110,27 @@ def test_key_bytes(trial: Trial) -> None:
     assert trial.counter.key_bytes([0, 1, 1], relinearize=False) == trial.parameters.switch_key_bytes
 
 
+@pytest.mark.parametrize("name", SETS)
+def test_keys_for_a_level(name: str) -> None:
+    """Rotations and matrices by keys for a level, which have their own digits."""
+    p = trial_of(name).parameters
+    secret = hg.SecretKey.generate(p)
+    for key_level in range(2, p.levels + 1):
+        counter = Counter(trial_of(name).counter.parameters, key_level)
+        keys = secret.evaluation_keys(relinearize=True, level_rotations={key_level: ROTATIONS})
+        assert keys.nbytes == counter.key_bytes(ROTATIONS)
+        x = hg.Server(keys).bind(secret.encrypt(np.zeros(p.slots)))
+        for level in {key_level, max(1, key_level - 1)}:
+            at = x.lower(level) if level < x.level else x
+            assert counted(lambda a: a.rotate(1), at) == counter.rotation(level)
+        numbers = (0, 3, 9, 20)
+        values = dict.fromkeys(numbers, np.linspace(0.1, 1, p.slots))
+        transform = hg.ckks.LinearTransform.from_diagonals(p, values, level=key_level, baby=8, compact=False)
+        at = x.lower(key_level) if key_level < x.level else x
+        assert counted(transform, at).products == counter.transform(key_level, numbers, 8).products
+        assert transform.bytes == counter.plaintext_bytes(len(numbers), key_level)
+
+
 def test_bootstrapping_keys() -> None:
     """Bootstrapping keys have relinearization and some rotations."""
     named = hg.ckks.parameters("n15-b4")
