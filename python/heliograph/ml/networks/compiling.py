@@ -26,7 +26,7 @@ from heliograph.ml.networks.simulation import Simulator
 from heliograph.ml.outputs import Output
 from heliograph.programs.forecast import Costs
 
-_REPORTED = 64  # samples of the report's errors of single activations
+_REPORTED = 24  # samples of the report's errors of single activations
 
 
 def compile_graph(

@@ -125,8 +125,18 @@ class Circuit:
             else:
                 part = self._transformed(name, m, unit, level, values[m.source], target.ciphertexts)
             total = part if total is None else total + part
-        offset = target.spread((constant - middle) / half)
+        offset = target.spread((constant - middle) / half, -self._unused(maps, half))
         return total + offset if np.any(offset) else total
+
+    def _unused(self, maps: tuple[Map, ...], half: float) -> float:
+        """Returns the sum of maps in the slots that the layout does not use: there activations have their value at the
+        middle of the interval, and all other values are 0."""
+        total = 0.0
+        for m in maps:
+            fitted = self.polynomials.get(m.source)
+            if m.factor is not None and fitted is not None:
+                total += m.factor * float(fitted(np.array([(fitted.low + fitted.high) / 2]))[0]) / half
+        return total
 
     def _transformed(self, name: str, m: Map, unit: float, level: int, x: Any, count: int) -> Any:
         """Returns a map by diagonals of a tensor (ciphertexts,)."""

@@ -43,6 +43,7 @@ class Chooser:
     ) -> None:
         self._network, self._largest, self._batch, self._given = network, largest, batch, parameters
         self._designs: dict[int, Design] = {}
+        self._sets: dict[object, ckks.Parameters | None] = {}
 
     def design(self, slots: int) -> Design:
         """Returns the layouts for a number of slots."""
@@ -62,6 +63,23 @@ class Chooser:
         units = units_of(self._network, design, polynomials, self._largest)
         plan = plan_of(self._network, design, units, polynomials, limits_of(parameters))
         return None if plan is None else Choice(parameters, design, units, plan)
+
+    def _set_of(self, depth: int, slots: int) -> ckks.Parameters | None:
+        """Returns the set without bootstraps of a depth; None if there is none."""
+        if (depth, slots) not in self._sets:
+            try:
+                made = ckks.parameters(depth=depth, precision=_PRECISION, integer_bits=_INTEGER_BITS, slots=slots)
+            except _core.ParameterError:
+                made = None
+            self._sets[depth, slots] = made
+        return self._sets[depth, slots]
+
+    def _named(self, name: str) -> ckks.Parameters:
+        """Returns a named set."""
+        found = self._sets.get(name)
+        if found is None:
+            found = self._sets[name] = ckks.parameters(name)
+        return found
 
     def _least_slots(self) -> int:
         """Returns the slots of the largest tensor, at most those of the largest ring degree."""
@@ -85,11 +103,8 @@ class Chooser:
             if plan is None:
                 break
             depth = plan.places[self._network.cuts[0].name].value - 1
-            try:
-                parameters = ckks.parameters(depth=depth, precision=_PRECISION, integer_bits=_INTEGER_BITS, slots=slots)
-            except _core.HeliographError:
-                continue
-            if parameters.n != 2 * slots:
+            parameters = self._set_of(depth, slots)
+            if parameters is None or parameters.n != 2 * slots:
                 continue
             made.append(self._planned(parameters, polynomials))
         return made
@@ -98,7 +113,7 @@ class Chooser:
         made = []
         deepest = max((fitted.depth for fitted in polynomials.values()), default=0) + 1
         for name in _NAMED:
-            parameters = ckks.parameters(name)
+            parameters = self._named(name)
             if parameters.slots >= self._least_slots() and parameters.depth_between >= deepest:
                 made.append(self._planned(parameters, polynomials))
         return made
