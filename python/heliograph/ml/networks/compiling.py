@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,7 @@ from heliograph.ml.networks.design import Design
 from heliograph.ml.networks.evaluation import require_known
 from heliograph.ml.networks.model import NetworkModel
 from heliograph.ml.networks.placing import Plan
-from heliograph.ml.networks.program import Circuit
+from heliograph.ml.networks.program import Circuit, level_key_bytes
 from heliograph.ml.networks.report import Approximated, NetworkReport
 from heliograph.ml.networks.search import Loss, Search
 from heliograph.ml.networks.sets import Choice, Chooser
@@ -157,21 +155,8 @@ def key_bytes(p: ckks.Parameters, needs: Mapping[str, Any]) -> int:
     bootstrapping."""
     total = p.switch_key_bytes + (p.bootstrapping_key_bytes if needs.get("bootstrap") else 0)
     for level, steps in needs["level_rotations"].items():
-        total += len(steps) * _level_key_bytes(p, level)
+        total += len(steps) * level_key_bytes(p, level)
     return int(total)
-
-
-def _level_key_bytes(p: ckks.Parameters, level: int) -> int:
-    """Returns the bytes of a rotation key for a level: the fewest digits, and special primes of 2^6 times a digit."""
-    spec = p._core.spec
-    chain = [math.log2(prime) for prime in spec.chain[: p._core.level_limbs(level)]]
-    for digits in range(1, min(len(spec.digits), len(chain)) + 1):
-        ends = [len(chain) * j // digits for j in range(digits + 1)]
-        largest = max(sum(chain[a:b]) for a, b in pairwise(ends)) + 6
-        for special in range(1, len(spec.special) + 1):
-            if sum(math.log2(prime) for prime in spec.special[:special]) >= largest:
-                return digits * (len(chain) + special) * 2 * p.n * p.word_size // 8
-    return int(p.switch_key_bytes)
 
 
 def _require(limit: Costs, report: NetworkReport) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,10 @@ class Circuit:
     @property
     def needs(self) -> dict[str, Any]:
         """Arguments of `SecretKey.evaluation_keys` for the keys of the circuit."""
-        needs: dict[str, Any] = {"relinearize": True, "level_rotations": level_rotations(self.design, self.plan)}
+        needs: dict[str, Any] = {
+            "relinearize": True,
+            "level_rotations": level_rotations(self.parameters, self.design, self.plan),
+        }
         if self.plan.bootstraps:
             needs["bootstrap"] = True
         return needs
@@ -176,15 +180,34 @@ class Circuit:
         return made
 
 
-def level_rotations(design: Design, plan: Plan) -> dict[int, list[int]]:
-    """Returns the steps of rotations of each level, ascending."""
+def level_rotations(parameters: ckks.Parameters, design: Design, plan: Plan) -> dict[int, list[int]]:
+    """Returns the steps of rotation keys by level, ascending. Neighbouring levels share keys if this takes fewer bytes."""
     steps: dict[int, set[int]] = {}
     for name, maps in (*design.maps.items(), ("", design.output_maps)):
         level = plan.places[name].form if name else plan.output
         for diagonals in (d for m in maps for d in m.diagonals.values()):
             steps.setdefault(level + 1, set()).update(diagonals.rotations)
             steps.setdefault(level, set()).update(diagonals.folds)
+    for level in sorted(steps, reverse=True):
+        high, low = steps.get(level, set()), steps.get(level - 1, set())
+        each, less = level_key_bytes(parameters, level), level_key_bytes(parameters, max(1, level - 1))
+        if len(high | low) * each < len(high) * each + len(low) * less:
+            steps[level] = high | low
+            del steps[level - 1]
     return {level: sorted(some) for level, some in sorted(steps.items()) if some}
+
+
+def level_key_bytes(p: ckks.Parameters, level: int) -> int:
+    """Returns the bytes of a rotation key for a level: the fewest digits, and special primes of 2^3.5 times a digit."""
+    spec = p._core.spec
+    chain = [math.log2(prime) for prime in spec.chain[: p._core.level_limbs(level)]]
+    for digits in range(1, min(len(spec.digits), len(chain)) + 1):
+        ends = [len(chain) * j // digits for j in range(digits + 1)]
+        largest = max(sum(chain[a:b]) for a, b in pairwise(ends)) + 3.5
+        for special in range(1, len(spec.special) + 1):
+            if sum(math.log2(prime) for prime in spec.special[:special]) >= largest:
+                return digits * (len(chain) + special) * 2 * p.n * p.word_size // 8
+    return int(p.switch_key_bytes)
 
 
 def transform_of(
