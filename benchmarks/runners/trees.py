@@ -67,7 +67,7 @@ def measured(name: str, source: Any, rows: Any, given: Any) -> dict[str, Any]:
     if isinstance(source, Ensemble):
         model = compile_ensemble(source, rows[:1024], batch=batch, **options)
     else:
-        model = hg.ml.compile(source, rows[:1024], batch=batch, **options)  # type: ignore[assignment]
+        model = hg.ml.compile(source, rows[:1024], batch=batch, **options)
     compiled = time.perf_counter() - start
     secret = hg.SecretKey.generate(model.parameters())
     keys = model.keys(secret)

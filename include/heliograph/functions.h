@@ -178,9 +178,10 @@ Approximation approximate_values(const std::function<std::vector<double>(const s
 /// of the function.
 Operand evaluate(const Approximation& f, const Operand& x, const Evaluator& by, const std::string& guard = {});
 
-// Functions of each value. They throw ParameterError without an interval, for an interval with a pole, or if no polynomial
-// reaches the error. They throw PlaintextRangeError if all values are outside the declared interval, and NoiseError if noise
-// exceeds the error. They also throw LevelError, MissingKeyError, and DtypeError for complex values.
+// Functions of each value. The functions throw ParameterError without an interval, for an interval with a pole, or if no
+// polynomial reaches the error. The functions throw PlaintextRangeError if all values are outside the declared interval, and
+// NoiseError if noise exceeds the error. The functions also throw LevelError, MissingKeyError, and DtypeError for complex
+// values.
 
 /// Methods of exp. squaring: a polynomial of x / 2^r whose result is squared r times. automatic: the method that takes fewer
 /// levels.
@@ -325,7 +326,7 @@ struct Relative {
 Relative inverse_root(const Operand& x, const Evaluator& by, const Interval& interval, double relative,
                       const std::string& guard);
 /// Same as inverse_root, but also accepts values from 0 to `interval.low`, for which the result is between 0 and 1 /
-/// sqrt(x). For larger values the relative error holds, and it includes the roundings.
+/// sqrt(x). For larger values the stated relative error holds, and it includes the roundings.
 Relative inverse_root_from_zero(const Operand& x, const Evaluator& by, const Interval& interval, double relative,
                                 const std::string& guard);
 

@@ -4,7 +4,8 @@
 outputs. `write` converts a recorded program of CKKS or BGV to instructions. Programs run on the devices that Heliograph
 found; chips share devices if there are fewer.
 
-The examples of this module's functions continue this one, which doubles a ciphertext of one limb and adds a number to it.
+The examples of this module's functions continue this example, which doubles a ciphertext of one limb and adds a number to
+it.
 
 >>> import heliograph as hg
 >>> program = hg.cinnamon.Program.parse({
@@ -109,7 +110,7 @@ def load(folder: Any) -> Program:
 class Constants:
     """The constants of a program written from a recording (`Program.constants`): plaintexts, scalars and scales of results.
 
-    Constants belong to the program's text. A program that was parsed from this text runs with them.
+    Constants belong to the program's text. A program that was parsed from the text runs with the constants.
 
     >>> written = hg.cinnamon.write(turned)
     >>> again = hg.cinnamon.Program.parse(written.files())

@@ -292,8 +292,9 @@ void write_cache(const std::string& key, const Costs& c, double load_before) {
   std::filesystem::rename(aside, path, ignored);
 }
 
-/// Returns weights from rates. Members within a fifth of the mean get equal weights, because devices of one kind differ
-/// less than their measurements. Members that are too slow get 0. `cores`: 1 for members that compute on cores, else 0.
+/// Returns the members' weights (shares of work) for their measured rates. Members within a fifth of the mean get equal
+/// weights, because devices of one kind differ less than their measurements. Members that are too slow get 0. `cores`: 1 for
+/// members that compute on cores, else 0.
 std::vector<double> weights_of(std::vector<double> rates, const std::vector<double>& cores) {
   if (std::ranges::count(cores, 0.0) > 0) {
     for (std::size_t m = 0; m < rates.size(); ++m) rates[m] *= cores[m] != 0 ? kCoresBesideGpu : 1;

@@ -68,7 +68,7 @@ class MeshKernels final : public Kernels {
  public:
   explicit MeshKernels(std::shared_ptr<State> state) : Kernels(state->slot), state_(std::move(state)) {}
 
-  /// Executes a call on the member that holds all of its operands. Returns false if no member does.
+  /// Executes a call on the member that holds all of its operands. Returns false if no member holds all operands.
   bool directly(Queue&, const device::Call& call);
 
   bool brings_scratch() const override { return true; }

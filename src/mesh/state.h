@@ -46,8 +46,8 @@ class Within final : public device::Memory {
   Buffer whole_;
 };
 
-/// One allocation over the members. Its address only identifies the words (device/view.h); no device has memory at this
-/// address.
+/// One allocation over the members. The allocation's address only identifies the words (device/view.h); no device has memory
+/// at this address.
 class MeshMemory final : public device::Memory {
  public:
   /// Allocates by `placement`. `shape` is dense, without an address; `primes`: the primes of its limbs. Throws

@@ -12,6 +12,8 @@ import numpy as np
 import heliograph as hg
 import tfhe_rig
 from heliograph import ml, nn
+from heliograph.ml.trees.compile import compile_ensemble
+from heliograph.ml.trees.ensemble import Builder, Condition
 
 
 class Kind:
@@ -119,6 +121,12 @@ def _models(kinds: dict[str, Kind], folder: Path) -> None:
     model = ml.EstimatorModel("a line", (layer,), np.array([0, 1]), False, 8.0)
     model.export(folder / "e.hgm", parameters=hg.ckks.parameters(depth=2, precision=15))
     kinds["estimator bundle"] = Kind((folder / "e.hgm").read_bytes(), load, use_model)
+    random = np.random.default_rng(1)
+    builder = Builder("trees", 2, 1)
+    condition = builder.condition(Condition(1, 0.5), "a tree")
+    builder.add([condition, 0, 0], [1, -1, -1], [2, -1, -1], random.normal(size=(3, 1)), "a tree")
+    compile_ensemble(builder.made([0.5], ml.Output(), None, single=True)).export(folder / "t.hgm")
+    kinds["ensemble bundle"] = Kind((folder / "t.hgm").read_bytes(), load, use_model)
     nn.setup("digits").export(folder / "n.hgm")
     kinds["network bundle"] = Kind((folder / "n.hgm").read_bytes(), load, use_model)
     kinds["program"] = Kind(program.to_bytes(), hg.Program.from_bytes, use_program)

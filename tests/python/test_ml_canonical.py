@@ -146,6 +146,13 @@ def case_merge_scales(rng: np.random.Generator) -> GraphMaker:
     return m
 
 
+def case_merge_scales_in_a_row(rng: np.random.Generator) -> GraphMaker:
+    """A product and a sum with constants."""
+    m = image(rng)
+    scaled(m, per_channel(m))
+    return m
+
+
 def case_scale_before_broadcast(rng: np.random.Generator) -> GraphMaker:
     """A scale after Expand."""
     m = tokens(rng)

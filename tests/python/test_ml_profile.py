@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typer.testing import CliRunner
 
 import heliograph as hg
 from heliograph.cli.commands import commands
+from heliograph.ml import canonical as canonical_form
+from heliograph.ml import costs
 from heliograph.ml import profile as profiles
 from heliograph.ml.profile import OPERATIONS, Plan, Profile, Row, measure, names, not_negative, profile_of
 
@@ -95,6 +98,14 @@ def test_recorded_bootstraps() -> None:
     assert counter.bootstrap().products > 50 * counter.rotation(7).products
     with pytest.raises(hg.ParameterError, match="no bootstrapping"):
         profile_of("two-cores").rates(hg.ckks.parameters(depth=2, precision=20, slots=512)).bootstrap()
+
+
+@pytest.mark.parametrize("module", [canonical_form, costs, profiles])
+def test_examples(module: Any) -> None:
+    """The examples of docstrings run."""
+    found = doctest.testmod(module)
+    assert found.attempted > 0
+    assert not found.failed
 
 
 GOOD: dict[str, Any] = {

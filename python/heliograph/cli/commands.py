@@ -536,7 +536,7 @@ def compile_model(
             samples = np.load(calibrate, allow_pickle=False)
         except ValueError as error:
             raise workflow.CommandError(f"cannot read {calibrate}: it must be a .npy file of numbers; {error}") from None
-    options = {} if reveal is None else {"reveal": reveal}
+    options: dict[str, Any] = {} if reveal is None else {"reveal": reveal}
     compiled: Any = hg.ml.compile(model, samples, batch=batch, accuracy=accuracy, **options)
     typer.echo(str(compiled))
     terminal.labelled(compiled.export(out, name=name, version=version).explain())

@@ -31,7 +31,7 @@ KINDS = (
 )
 _OPTIONS = {
     "estimator": ("degree", "error", "margin", "intervals"),
-    "ensemble": ("scheme", "reveal"),
+    "ensemble": ("scheme", "reveal", "target"),
     "network": ("guard", "margin", "classifies", "parameters", "lean", "compact"),
 }
 _LARGEST_FILE = 1 << 30
@@ -45,8 +45,10 @@ def compile(
     accuracy: float | None = None,
     limit: Costs | None = None,
     **options: Any,
-) -> Model:
+) -> Any:
     """Makes a model for encrypted inputs of a trained model: an estimator or ensemble of trees, or a file of one.
+
+    Returns a `Model`: `EnsembleModel` for trees, `EstimatorModel` for other estimators, another class for networks.
 
     Models:
 
@@ -75,6 +77,9 @@ def compile(
     - `reveal`: the content of the client's half. "thresholds": features and thresholds of all conditions. "trees": also
       the conditions of each group of trees, which makes requests several times faster. "auto": "thresholds" if the
       conditions fit one ciphertext.
+
+    - `target`: a cost profile: a name, a file of `heliograph profile`, or a profile. Forecasts and `limit` are then
+      those of that device.
 
     Options of estimators:
 

@@ -85,7 +85,8 @@ class Counter:
         spec: Any = parameters._core.spec
         self.n = int(spec.n)
         self._special = len(spec.special)
-        self._levels = [frozenset(int(i) for i in primes) for primes in spec.levels]  # places in the chain, by level
+        levels = spec.levels or [range(count) for count in range(1, len(spec.chain) + 1)]  # none: a level for each prime
+        self._levels = [frozenset(int(i) for i in primes) for primes in levels]  # places in the chain, by level
         ends = list(itertools.accumulate(int(size) for size in spec.digits))
         self._digits = [range(end - int(size), end) for end, size in zip(ends, spec.digits, strict=True)]
         self._transform = self.n // 2 * int(math.log2(self.n))

@@ -342,7 +342,7 @@ class EstimatorModel(Model):
             z = noise.rescaled(layer.weight @ z + layer.bias[:, None], level)
             level -= 1
             if (a := layer.activation) is not None:
-                z = np.polynomial.chebyshev.chebval(z, a.coefficients)
+                z = np.asarray(np.polynomial.chebyshev.chebval(z, a.coefficients), dtype=np.float64)
                 for _ in range(a.depth):
                     z = noise.rescaled(z, level, max(1.0, float(np.abs(a.coefficients).sum())))
                     level -= 1
@@ -352,7 +352,8 @@ class EstimatorModel(Model):
         """Returns an encrypted request of zeros, with new keys."""
         secret = ckks.SecretKey.generate(self.parameters(samples=count))
         x = secret.encrypt(np.zeros((self.features, secret.parameters.slots)))
-        return served(self.keys(secret), x)
+        example: ckks.Tensor = served(self.keys(secret), x)
+        return example
 
     def _execute(self, samples: Any) -> Floats:
         count = self._columns(samples).shape[1]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-_CHUNK_BYTES = 1 << 25  # bytes of the patches of one chunk of a batch, which share a cache with their products
+_CHUNK_BYTES = 1 << 24  # bytes of the patches of one chunk of a batch, which share a cache with their products
 
 
 def window_counts(
@@ -80,8 +80,10 @@ def convolve(
         points, taps = math.prod(counts), per_group * math.prod(kernel)
         rows = weight.reshape(groups, outputs // groups, taps).astype(x.dtype, copy=False)
         for part in _chunks(len(x), groups * taps * points * x.itemsize):
-            patches = view[part].reshape(-1, groups, taps, points)
-            result[part] = np.matmul(rows, patches).reshape(-1, outputs, *counts)
+            images = view[part].swapaxes(0, 1)  # [inputs, batch, kernel..., windows...]
+            patches = np.moveaxis(images, 1, 1 + len(kernel)).reshape(groups, taps, -1)  # one product for all images
+            sums = np.matmul(rows, patches).reshape(outputs, images.shape[1], *counts)
+            result[part] = sums.swapaxes(0, 1)
     if bias is not None:
         result += bias.astype(x.dtype, copy=False).reshape(-1, *(1,) * len(kernel))
     return result

@@ -182,6 +182,12 @@ class Lowering:
             parts = [(0, n, 1) for n in self.draft.shapes[value]]
             parts[axis] = (indices[0], indices[-1] + 1, step)
             return self.draft.put("slice", (value,), {"slices": tuple(parts)}, self.source)
+        times = len(indices) // size
+        if times > 1 and list(indices) == [i // times for i in range(size * times)]:  # each element repeated
+            shape = self.draft.shapes[value]
+            thin, wide = (*shape[: axis + 1], 1, *shape[axis + 1 :]), (*shape[: axis + 1], times, *shape[axis + 1 :])
+            repeated = self.draft.broadcast(self.draft.reshape(value, thin, self.source), wide, self.source)
+            return self.draft.reshape(repeated, (*shape[:axis], len(indices), *shape[axis + 1 :]), self.source)
         matrix = np.zeros((len(indices), size))
         matrix[np.arange(len(indices)), list(indices)] = 1
         return self.along(value, axis, matrix)

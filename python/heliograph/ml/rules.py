@@ -60,6 +60,11 @@ def merge_scales(draft: Draft, node: Node) -> bool:
     return True
 
 
+def merge_scales_in_a_row(draft: Draft, node: Node) -> bool:
+    """Merge a scale of a scale into one, where no other operation reads the first one."""
+    return node.operation == "scale" and draft.only_user(node.inputs[0]) and merge_scales(draft, node)
+
+
 def by_output(array: Array, rank: int, axis: int, size: int) -> Array | None:
     """Return an array that broadcasts to `rank` axes as [size] numbers along one axis; None if it depends on others."""
     shape = (1,) * (rank - array.ndim) + array.shape
@@ -370,13 +375,18 @@ def _equal(a: Any, b: Any) -> bool:
     return np.array_equal(floats(a), floats(b)) if isinstance(a, np.ndarray) else bool(a == b)
 
 
-RULES: tuple[Rule, ...] = (
+#: Rules that leave each operation in its place.
+MERGES: tuple[Rule, ...] = (
     remove_identity,
     merge_equal,
     merge_shapes,
     transpose_of_ones,
-    merge_scales,
+    merge_scales_in_a_row,
     scale_before_broadcast,
+)
+RULES: tuple[Rule, ...] = (
+    *MERGES,
+    merge_scales,
     transpose_down,
     reshape_down,
     sum_to_convolution,

@@ -103,7 +103,7 @@ def _reals(value: Any, what: str, most: int) -> npt.NDArray[np.float64]:
     return np.array([real_in(one, what) for one in list_in(value, what, most)], dtype=np.float64)
 
 
-def _evaluation_fields(client: PathsClient | ProductsClient) -> dict[str, Any]:
+def _evaluation_fields(client: Any) -> dict[str, Any]:
     if isinstance(client, ProductsClient):
         return {
             "base": client.base,
@@ -366,7 +366,7 @@ class EnsembleForm(Form):
     def byte_counts(self) -> dict[str, int]:
         """Measures bytes by a run on the `null` device."""
         parameters = type(self.parameters)(self.parameters._core.on_device("null"))
-        client = replace(self.model._client, parameters=parameters)  # type: ignore[type-var]
+        client: Any = replace(self.model._client, parameters=parameters)  # type: ignore[type-var]
         old: Any = self.model._server
         server: Any = PathsServer(client, old.terms) if isinstance(client, PathsClient) else ProductsServer(client, old.plan)
         secret = SecretKey.generate(parameters)

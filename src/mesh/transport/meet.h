@@ -55,9 +55,9 @@ struct RankInfo {
 };
 
 /// Connects every rank to every other. `terms`, pairs of a name and a value, must be equal on every rank. `trouble`:
-/// reason why this rank cannot take part. Such a rank connects nevertheless, so that the other ranks do not wait for it.
-/// Throws MismatchError on every rank if terms differ, DeviceError if a rank does not connect or has `trouble`. Connections
-/// are unauthenticated and carry decrypted values: use a trusted network only.
+/// reason why this rank cannot take part. A rank with such a reason connects nevertheless, so that the other ranks do not
+/// wait for it. Throws MismatchError on every rank if terms differ, DeviceError if a rank does not connect or has `trouble`.
+/// Connections are unauthenticated and carry decrypted values: use a trusted network only.
 std::vector<RankInfo> meet(Rendezvous& meeting, const std::vector<std::pair<std::string, std::string>>& terms,
                            const std::vector<MemberInfo>& members, const std::string& trouble);
 

@@ -33,7 +33,7 @@ class Rules {
   /// Returns the domain of computed ciphertexts. Fresh ciphertexts are in the coefficient domain.
   virtual Domain home() const = 0;
 
-  // Messages. Returns the multiplier of the errors in an encryption of zero.
+  // Messages.
   /// Returns the multiplier of the errors in an encryption of zero.
   virtual u64 error_multiplier(std::size_t part) const = 0;
   /// Returns the conversion of m from t to the chain of a level. The conversion's result is the term that adds m to a phase

@@ -12,6 +12,7 @@ from heliograph._common.arguments import count_of, text_of
 from heliograph.exact.parameters import set_for
 from heliograph.keys import SecretKey, Server
 from heliograph.ml.errors import ModelError
+from heliograph.ml.profile import profile_of
 from heliograph.ml.trees import paths, products
 from heliograph.ml.trees.ensemble import MOST_DEPTH, Bools, Ensemble, without_missing
 from heliograph.ml.trees.model import (
@@ -48,6 +49,7 @@ def compile_ensemble(
     scheme: str = "auto",
     reveal: str = "auto",
     limit: Costs | None = None,
+    target: Any = None,
     own: Any = None,
 ) -> EnsembleModel:
     """Makes a model of an ensemble. `own` returns the library's predictions of samples, to compare them.
@@ -64,12 +66,12 @@ def compile_ensemble(
         x = Reader(ensemble).matrix(calibrate, "the calibration data")
         if not len(x):
             raise _core.ShapeError("the calibration data must have at least one sample, not 0")
-        ensemble = without_missing(ensemble, np.isnan(ensemble.prepared(x)).any(0))
+        ensemble = without_missing(ensemble, map(bool, np.isnan(ensemble.prepared(x)).any(axis=0)))
     if ensemble.depth > MOST_DEPTH:
         raise ModelError(f"cannot compile {ensemble.name}: its depth must be at most {MOST_DEPTH}, got {ensemble.depth}")
     reader = Reader(ensemble)
     client, server = _chosen(ensemble, count, scheme, reveal)
-    model = EnsembleModel(reader, client, server)
+    model = EnsembleModel(reader, client, server, None if target is None else profile_of(target))
     if x is not None:
         model.report = _compared(model, calibrate, x, own)
     if limit is not None:
@@ -100,8 +102,8 @@ def _chosen(ensemble: Ensemble, count: int, scheme: str, reveal: str) -> tuple[E
             refused.append(str(error))
     if not found:
         raise ModelError("; ".join(refused))
-    _, client, server = min(found, key=lambda one: one[0])
-    return client, server
+    _, chosen, evaluation = min(found, key=lambda one: one[0])
+    return chosen, evaluation
 
 
 def _key_switch(n: int, limbs: int) -> float:
@@ -238,8 +240,8 @@ def _layout(terms: Terms, slots: int, reveal: str) -> Layout | None:
 def _parameters(n: int, levels: int, terms: Terms, largest: int) -> Any:
     """Returns the set of `levels` with the largest scale of 128 bits of security and primes of at most `largest` bits.
 
-    The lowest prime has the bits of the scale and of the values, and the special prime has `_SPECIAL_BITS` more. Returns None
-    if no scale fits.
+    The lowest prime has the bits of the scale and of the values, and the special prime has `_SPECIAL_BITS` more. Returns
+    None if no scale fits.
     """
     reach = (float(_half_range(terms).max(initial=0.0)) + 0.5) * (1 if len(terms.constant) == 1 else 2)
     room = math.log2(reach * 1.02 + 3) + 1

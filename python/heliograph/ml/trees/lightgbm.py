@@ -126,7 +126,7 @@ def _condition(feature: int, threshold: float, kind: int, sets: list[tuple[float
     if not 0 <= kind < 16 or kind >> 2 == 3:
         raise ModelError(f"cannot read {where}: a decision_type must be 0 to 11, got {kind}")
     if kind & 1:
-        if not threshold == int(threshold) or not 0 <= threshold < len(sets):
+        if not threshold.is_integer() or not 0 <= threshold < len(sets):
             raise ModelError(f"cannot read {where}: a categorical threshold must be 0 to {len(sets) - 1}, got {threshold}")
         return Condition(feature, 0.0, False, None, sets[int(threshold)], True)
     default, missing = bool(kind & 2), kind >> 2

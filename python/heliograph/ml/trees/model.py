@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from heliograph.keys import PublicKey, SecretKey, Server
 from heliograph.ml.inputs import Inputs
 from heliograph.ml.model import Model, served
 from heliograph.ml.noise import Noise
+from heliograph.ml.profile import Profile
 from heliograph.ml.trees import paths, products
 from heliograph.ml.trees.ensemble import Bools, Ensemble, Floats
 from heliograph.ml.trees.paths import Layout, Matrices, Polynomial, Terms
@@ -140,6 +141,13 @@ class ProductsClient(Evaluation):
         return products.decoded(secret.decrypt(answer), self.outputs, self.digits, self.base, self.unit)
 
 
+class _Level(int):
+    """A level in place of a tensor, to count the products of a polynomial."""
+
+    def __sub__(self, other: Any) -> _Level:
+        return self
+
+
 class PathsServer:
     """Server of sums of paths: the matrices and the polynomial."""
 
@@ -213,6 +221,23 @@ class PathsServer:
         output = (np.arange(layout.slots) % layout.width) // layout.region
         return np.asarray(np.append(self._shift, 0.0)[np.minimum(output, len(self._shift))] / layout.region)
 
+    def seconds(self, target: Profile, _: int) -> float:
+        """Returns the seconds of a row on a device with a profile."""
+        layout, top = self.client.layout, self.client.parameters.levels
+        rates, total = target.rates(self.client.parameters), 0.0
+        for numbers, _values in self.matrices.diagonals:
+            steps = [1 << bits for bits in range(1 + math.ceil(math.log2(layout.period)))]
+            total += min((rates.transform(top, numbers, baby) for baby in steps), default=0.0) if numbers else 0.0
+        products: list[int] = []
+
+        def product(*levels: _Level) -> _Level:
+            products.append(int(min(levels)))
+            return _Level(int(min(levels)) - 1)
+
+        last = self.polynomial.of(_Level(top - 1), np.zeros(1), product, product)
+        each = rates.rotation(top - 1) + sum(rates.product(level) for level in products)
+        return total + layout.pieces * each + math.log2(layout.region) * rates.rotation(last)
+
     def simulate(self, bits: Bools, seed: int) -> Floats:
         """Returns the values [count, outputs] with errors of the size of CKKS's."""
         client = self.client
@@ -269,6 +294,14 @@ class ProductsServer:
             weigh=lambda weights, values, constants: matmul(weights, values, constants, axis=0),
             join=concatenate,
         )
+
+    def seconds(self, target: Profile, work: int) -> float:
+        """Returns the seconds of a batch on a device with a profile, for its modular products.
+
+        A profile has products of CKKS, whose kernels are those of BGV.
+        """
+        count = max(1, self.plan.products)
+        return count * target.seconds("product", max(1, work // count), batch=16)
 
     def simulate(self, bits: Bools, seed: int) -> Floats:
         """Returns the values [count, outputs], which are exact for values rounded to the plan's unit."""
@@ -336,8 +369,14 @@ class EnsembleModel(Model):
     (True, 'CKKS')
     """
 
-    def __init__(self, reader: Reader, client: Evaluation, server: PathsServer | ProductsServer | None) -> None:
-        self._reader, self._client, self._server = reader, client, server
+    def __init__(
+        self,
+        reader: Reader,
+        client: Evaluation,
+        server: PathsServer | ProductsServer | None,
+        target: Profile | None = None,
+    ) -> None:
+        self._reader, self._client, self._server, self._target = reader, client, server, target
         self.name, self.classes, self.output = reader.ensemble.name, reader.ensemble.classes, reader.ensemble.output
         self.report: TreeReport | None = None
         self._program: Program | None = None
@@ -472,14 +511,21 @@ class EnsembleModel(Model):
 
     @cached_property
     def forecast(self) -> Forecast:
-        """Predicted time and memory of a request of one row (CKKS) or of all slots (BGV), on the device in use."""
+        """Predicted time and memory of a request of one row (CKKS) or of all slots (BGV).
+
+        The time is that of the device in use, or of the profile `target` of `hg.ml.compile`.
+        """
         secret = SecretKey.generate(self._client.parameters)
         server: Server[Any] = Server(self.keys(secret))
         bits = np.zeros((1, max(len(self._reader.ensemble.conditions), 1)), dtype=np.bool_)
         if isinstance(self._client, ProductsClient):
             one = server.bind(secret.encrypt(np.zeros((1, self.rows), dtype=np.int64)))
-            return forecast(self._complete.run, one.broadcast_to((self._client.conditions,)))
-        return forecast(self._complete.run, server.bind(self._client.encrypt(secret, bits)))
+            found = forecast(self._complete.run, one.broadcast_to((self._client.conditions,)))
+        else:
+            found = forecast(self._complete.run, server.bind(self._client.encrypt(secret, bits)))
+        if self._target is None:
+            return found
+        return replace(found, seconds=self._complete.seconds(self._target, found.products), floor=0.0)
 
     def export(self, path: Any, *, name: str | None = None, version: str = "1", title: str = "", labels: Any = None) -> Any:
         """Writes the model as a model bundle (`hg.ModelBundle`), for a server and its clients. Returns that bundle.
@@ -509,7 +555,7 @@ class EnsembleModel(Model):
             seconds = "unknown on this device" if expected.seconds is None else f"about {1e3 * expected.seconds:.3g} ms"
             rows += [
                 ("levels", f"{levels}, no bootstraps"),
-                ("time", f"{seconds} for {_batch(client)}"),
+                ("time", f"{seconds} for {_batch(client)}" + ("" if self._target is None else f" on {self._target.name}")),
                 ("memory", f"{readable_bytes(expected.nbytes)} for a request, without keys"),
                 ("keys", f"{readable_bytes(client.parameters._sent_key_bytes(**self.needs))} to send, once"),
             ]

@@ -99,7 +99,7 @@ class Polynomial:
     @property
     def roots(self) -> Floats:
         """Squares of the roots of t / a, largest first."""
-        return (np.arange(self.factors, 0, -1) - 0.5) ** 2
+        return np.asarray((np.arange(self.factors, 0, -1) - 0.5) ** 2, dtype=np.float64)
 
     @property
     def levels(self) -> int:

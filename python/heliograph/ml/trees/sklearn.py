@@ -106,10 +106,10 @@ def _boosted(estimator: Any, kind: str) -> Ensemble:
         raise ModelError(f"cannot compile {kind} with init={type(initial).__name__}: init must be None or 'zero'")
     builder = Builder(kind, estimator.n_features_in_, outputs)
     for number, stage in enumerate(stages):
-        for output, one in enumerate(stage):
+        for place, one in enumerate(stage):
             values = np.zeros((one.tree_.node_count, outputs))
-            values[:, output] = estimator.learning_rate * one.tree_.value[:, 0, 0]
-            _add(builder, one.tree_, values, f"tree {number}, {output} of {kind}")
+            values[:, place] = estimator.learning_rate * one.tree_.value[:, 0, 0]
+            _add(builder, one.tree_, values, f"tree {number}, {place} of {kind}")
     if kind.endswith("Regressor"):
         return builder.made(base, Output(), None, single=True, names=_names(estimator))
     exponential = estimator.loss == "exponential"
@@ -154,12 +154,12 @@ def _histogram(estimator: Any, kind: str) -> Ensemble:
     known = None
     if categories:
         known, _ = estimator._bin_mapper.make_known_categories_bitsets()
-        places = {feature: place for place, feature in enumerate(np.flatnonzero(estimator._bin_mapper.is_categorical))}
+        places = {int(feature): place for place, feature in enumerate(np.flatnonzero(estimator._bin_mapper.is_categorical))}
     for number, stage in enumerate(stages):
-        for output, predictor in enumerate(stage):
-            where, nodes = f"tree {number}, {output} of {kind}", predictor.nodes
+        for target, predictor in enumerate(stage):
+            where, nodes = f"tree {number}, {target} of {kind}", predictor.nodes
             values = np.zeros((len(nodes), outputs))
-            values[:, output] = nodes["value"]
+            values[:, target] = nodes["value"]
             left = np.where(nodes["is_leaf"], -1, nodes["left"].astype(np.int64))
             condition = np.zeros(len(nodes), dtype=np.int64)
             for place in np.flatnonzero(left >= 0):
