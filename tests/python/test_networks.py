@@ -213,6 +213,9 @@ def test_what_cannot_be_compiled() -> None:
         compile_graph(perceptron(), x, accuracy=0.0, margin=16)
     with pytest.raises(hg.ParameterError, match="accuracy must be"):
         compile_graph(perceptron(), x, accuracy=-1)
+    with pytest.raises(hg.ParameterError, match="there is no profile"):
+        compile_graph(perceptron(), x, accuracy=0.1, target="abacus")
+    assert compile_graph(perceptron(), x, accuracy=0.1, target="two-cores").report.target == "two-cores"
     with pytest.raises(hg.ParameterError, match="margin must be"):
         compile_graph(perceptron(), x, margin=0.5)
     with pytest.raises(hg.LimitError, match="limit= allows"):

@@ -98,7 +98,7 @@ class Circuit:
         u = self._form(name, self.design.maps[name], form.constant, self.units.arguments[name], place.form, values)
         u = u.within((-1.0, 1.0))
         if place.before:
-            u = _lowered(u.bootstrap(1.0).within((-1.0, 1.0)), place.argument)
+            u = _lowered(self._bootstrapped(u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
         fitted = self.polynomials[name]
         low, high = fitted.low, fitted.high
         text = f"{label} on [{low:.4g}, {high:.4g}]" if self.guard else ""
@@ -106,8 +106,13 @@ class Circuit:
         u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
         y = with_errors(u._polynomial(coefficients, "chebyshev", text), (math.nan, math.nan))
         if place.after:
-            y = y.within(_bound(fitted, self.units.values[name])).bootstrap(1.0)
+            low, high = _bound(fitted, self.units.values[name])
+            y = self._bootstrapped(y.within((low, high)), max(-low, high), place.value)
         return _lowered(y, place.value)
+
+    def _bootstrapped(self, x: Any, bound: float, level: int) -> Any:
+        """Returns values of at most `bound`, bootstrapped to a level."""
+        return x.bootstrap(bound, level=max(level, self.parameters.bootstrapping_level))
 
     def _form(
         self,

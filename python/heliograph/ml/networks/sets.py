@@ -10,6 +10,7 @@ from heliograph import _core, ckks
 from heliograph.ml.networks.cuts import Network
 from heliograph.ml.networks.design import Design, Map, design_of
 from heliograph.ml.networks.fitting import Polynomial
+from heliograph.ml.networks.forecast import products_of
 from heliograph.ml.networks.placing import Limits, Plan, Reads, Step, place
 from heliograph.ml.networks.program import Units, is_one, units_of
 
@@ -138,14 +139,9 @@ def plan_of(
             continue
         fitted = polynomials[cut.name]
         reads = _reads(design.maps[cut.name], units, units.arguments[cut.name][1])
-        steps.append(Step(cut.name, fitted.depth, _products(fitted.degree), count, reads))
+        steps.append(Step(cut.name, fitted.depth, products_of(fitted.degree), count, reads))
     output = Step("", 0, 0, design.output.ciphertexts, _reads(design.output_maps, units, units.output))
     return place(steps, output, limits)
-
-
-def _products(degree: int) -> int:
-    """Returns about the multiplications of a polynomial by baby steps and giant steps."""
-    return max(1, round(2 * math.sqrt(degree + 1) + math.log2(degree + 1) - 4))
 
 
 def _reads(maps: tuple[Map, ...], units: Units, half: float) -> Reads:
