@@ -223,7 +223,7 @@ class Linker {
   }
   void write(const Register& r, u32 v) { cell(r) = {.value = v}; }
 
-  /// Executes an instruction. Returns false if it must wait for other chips.
+  /// Executes an instruction. Returns false if the instruction must wait for other chips.
   bool perform(Chip& chip) {
     now_ = &chip;
     const Instruction& i = *(instruction_ = &chip.stream->instructions[chip.at]);

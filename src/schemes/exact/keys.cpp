@@ -23,7 +23,7 @@ std::string shown(const Magnitude& m) {
   return m.bits() > 64 ? "0x" + m.hex() : std::to_string(m.is_zero() ? 0 : m.words()[0]);
 }
 
-/// Returns the largest magnitude. Throws PlaintextRangeError if it exceeds the bound.
+/// Returns the largest magnitude. Throws PlaintextRangeError if this magnitude exceeds the bound.
 Magnitude largest_within(const Values& values, const std::optional<Magnitude>& bound) {
   Magnitude largest = largest_of(values);
   if (bound && !(largest <= *bound))
