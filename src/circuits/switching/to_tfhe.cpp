@@ -56,9 +56,9 @@ struct Errors {
 
 /// Bounds on the errors that slots to coefficients adds.
 struct MatrixErrors {
-  double switches = 0;        // of key switches, in turns of the phases
-  double first_rounding = 0;  // of the first stage's plaintexts, in turns of the phases
-  double rounding = 0;        // of later stages' plaintexts, in units
+  double switches = 0;        // error of key switches, in turns of the phases
+  double first_rounding = 0;  // error of the first stage's plaintexts, in turns of the phases
+  double rounding = 0;        // error of later stages' plaintexts, in units
 
   double turns() const { return switches + first_rounding; }
 };

@@ -324,7 +324,7 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, bool
   const Room room(*data_, x);
   const bool asked =
       c.engine().device().counter() == nullptr && (proof == Proof::trusted || (proof == Proof::any && c.spec().exact));
-  unsigned char proven = 0;  // in the key holder
+  unsigned char proven = 0;  // set in the process that holds the key
   if (asked)
     ring::broadcast(c.engine().device(), std::span(&proven, 1),
                     [&] { proven = proof == Proof::trusted ? room.vouched() : room.proven(); });
