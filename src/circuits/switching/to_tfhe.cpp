@@ -46,10 +46,10 @@ std::pair<double, double> interval_of(const ckks::Ciphertext& x) {
 
 /// Bounds on errors of a value before it is rounded, in units.
 struct Errors {
-  double value = 0;     // of the CKKS value
-  double rounding = 0;  // of the rounded matrices
-  double switched = 0;  // added by key switches, the switch to TFHE and the first bootstraps
-  double beyond = 0;    // by which values may exceed the integers
+  double value = 0;     // error of the CKKS value
+  double rounding = 0;  // error of the rounded matrices
+  double switched = 0;  // error of key switches, the switch to TFHE and the first bootstraps
+  double beyond = 0;    // amount by which values may exceed the integers
 
   double sum() const { return value + rounding + switched + beyond; }
 };

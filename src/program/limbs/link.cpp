@@ -97,7 +97,7 @@ class Linker {
   };
   struct Unit {
     std::vector<std::uint16_t> from, to;  // source and target primes, in memory order
-    std::vector<u32> results;             // indexed by number of a result: its index in `to`
+    std::vector<u32> results;             // for each result of the unit, its index in `to`
     u64 pushed = 0;
     std::vector<u32> in;  // pushed values
     u32 out = kNone;      // group of the conversion's results
