@@ -16,7 +16,7 @@ RUN = "import sys; from pyosys import libyosys as y; d = y.Design(); [y.run_pass
 
 
 def found() -> bool:
-    """Return whether yosys is installed."""
+    """Returns whether yosys is installed."""
     return importlib.util.find_spec("pyosys") is not None
 
 

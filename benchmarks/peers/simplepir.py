@@ -5,9 +5,10 @@
     python -m benchmarks.peers.simplepir --peer FOLDER --megabytes 64
 
 Go and a C compiler build the peer's program (benchmarks/peers) with the flags of its own sources. Two processes run side by side on the
-same core. Both prepare a table of random rows and one question, and check the answer; then one is timed while the other waits, in turns.
-The result is the median of all calls of all turns. Heliograph is timed from the question's bytes to the answer's; the peer
-is timed on matrices in memory. For a gigabyte the peer takes 9 GB of memory and a minute or two of preparation.
+same core. Each process prepares a table of random rows and one question, and checks the answer. Then the two processes are
+timed in turns; while one is timed, the other one waits. The result is the median of all calls of all turns. Heliograph is
+timed from the question's bytes to the answer's; the peer is timed on matrices in memory. For a gigabyte the peer takes 9 GB
+of memory and a minute or two of preparation.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     python -m benchmarks.runners.before_after --before OTHER/python --before-commit 853d753 --out benchmarks/results/mine-beside.jsonl
     python -m benchmarks.runners.before_after --before OTHER/python --only ckks,bgv --device cuda:1
 
-Two processes run side by side, one with each tree's package. Both prepare a case, then they are timed one after the other, before and
-after, for several turns. The result is the lowest of the medians of the turns: other load makes single turns slower, a
-regression also makes the fastest turn slower. A case that seems slower by more than the limit is timed for as many turns
-again.
+Two processes run side by side, one with each tree's package. Both processes prepare a case; then, in each of several turns,
+the tree before the change is timed, and after it the tree with the change. The result is the lowest of the medians of the
+turns: other load makes single turns slower, a regression also makes the fastest turn slower. A case that seems slower by
+more than the limit is timed for as many turns again.
 """
 
 from __future__ import annotations

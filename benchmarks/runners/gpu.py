@@ -55,7 +55,8 @@ class Pipe:
 
 class Meter:
     """Records each step of an energy counter, in joules, in a separate thread. A read takes milliseconds per board. A read
-    in the calling thread would interrupt the calls and add its energy to theirs.
+    in the calling thread would interrupt the calls, and the energy of the read would be added to that of the calls.
+
     """
 
     def __init__(self, joules: Callable[[], float | None]) -> None:

@@ -11,6 +11,7 @@ Each row has the median, the processor's time for each call, and the bytes of ke
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -34,10 +35,14 @@ def rotations(secret: ckks.SecretKey, level: int) -> Iterator[Case]:
     """Yields rotations of 16 ciphertexts at a level, by both kinds of keys."""
     values = np.random.default_rng(1).uniform(-1, 1, (COUNT, secret.parameters.slots))
     x = secret.encrypt(values, level=level)
-    for kind, options in (("usual", {}), ("level", {"level": level})):
-        keys = secret.evaluation_keys(relinearize=False, rotations=[1], **options)
+    for kind, at in (("usual", None), ("level", level)):
+        keys = secret.evaluation_keys(relinearize=False, rotations=[1], level=at)
         own = hg.Server(keys).bind(x)
-        yield f"rotation-{kind}-l{level}", lambda own=own: hg.ckks.rotate(own, 1), {"count": COUNT, "key_bytes": keys.nbytes}
+        yield (
+            f"rotation-{kind}-l{level}",
+            functools.partial(hg.ckks.rotate, own, 1),
+            {"count": COUNT, "key_bytes": keys.nbytes},
+        )
 
 
 def matrices(secret: ckks.SecretKey, level: int) -> Iterator[Case]:
@@ -51,7 +56,7 @@ def matrices(secret: ckks.SecretKey, level: int) -> Iterator[Case]:
         keys = secret.evaluation_keys(relinearize=False, for_=made)
         own = hg.Server(keys).bind(x)
         sizes = {"count": 1, "key_bytes": keys.nbytes, "plaintext_bytes": made.bytes}
-        yield f"matrix{DIAGONALS}-{kind}-l{level}", lambda made=made, own=own: made @ own, sizes
+        yield f"matrix{DIAGONALS}-{kind}-l{level}", functools.partial(made, own), sizes
 
 
 def blocks(secret: ckks.SecretKey, level: int) -> Iterator[Case]:

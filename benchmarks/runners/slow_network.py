@@ -6,8 +6,9 @@
 Hosts are network namespaces (hosts.py) with a rank of one thread each, and 1 ms of delay between two hosts on all links except loopback.
 For each link: its rate and delay (links.py), operations on DoubleCRT objects in each layout (doublecrt.py; "auto" is the mesh's own choice,
 by its own measurement of the links), and HCNN-5 (ranks.py). One rank alone is measured last. `floor_s` of a row is the least time that the
-row's transfers need. It is the time of a rank's bytes at the highest rate that a host received, plus half a round trip for each exchange.
-Four ranks that share fewer cores compute slower than four hosts would; bytes, exchanges and floors do not depend on that.
+row's transfers need. The least time is that of a rank's bytes at the highest rate that a host received, plus half a round
+trip for each exchange. Four ranks that share fewer cores compute slower than four hosts would; bytes, exchanges and floors
+do not depend on that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Draw the README's pictures, digits.svg and parties.svg.
 
 Run python docs/pictures/readme.py; it needs matplotlib (the extra "plot"). The digits are strokes
-(heliograph.cli.pen_digits), not a data set. The program encrypts, classifies and decrypts them. The ciphertexts in the
+(heliograph.cli.pen_digits), not a data set. The program encrypts, classifies and decrypts the digits. The ciphertexts in the
 picture are real, so they differ from run to run.
 """
 

@@ -115,7 +115,7 @@ class Runner {
                 bytes_in = 0;              // host memory for swapped values; bytes that a run moves to the host and back
     std::map<std::string, double> scales;  // scales of plaintexts and scalars by name; empty for a recording's constants
   };
-  /// Returns the summary of a run. Call it after the first run.
+  /// Returns the summary of a run. Call this function after the first run.
   Summary summary() const;
 
   struct State;

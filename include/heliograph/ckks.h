@@ -76,8 +76,8 @@ Spec make_spec(std::size_t n, std::size_t levels, double log_scale, int base_bit
 /// correction of the sine's deviation from a line.
 Spec make_bootstrapping_spec(std::size_t n, std::size_t depth, double log_scale, double log_top, std::size_t entry = 3,
                              int word_size = 64, bool insecure = false, bool corrected = false);
-/// Returns "n13-l4", "n14-l8", "n15-l20", "n16-l24" or "n16-l28" (log2 N, and primes of the top level in w64), each also
-/// with "/w32". Throws ParameterError, which lists these names, for any other.
+/// Returns "n13-l4", "n14-l8", "n15-l20", "n16-l24", "n16-l28" or "n16-l41" (log2 N, and primes of the top level in w64),
+/// each also with "/w32". Throws ParameterError, which lists these names, for any other.
 Spec named_spec(const std::string& name, bool insecure = false);
 std::vector<std::string> named_specs();
 

@@ -178,9 +178,10 @@ Approximation approximate_values(const std::function<std::vector<double>(const s
 /// of the function.
 Operand evaluate(const Approximation& f, const Operand& x, const Evaluator& by, const std::string& guard = {});
 
-// Functions of each value. They throw ParameterError without an interval, for an interval with a pole, or if no polynomial
-// reaches the error. They throw PlaintextRangeError if all values are outside the declared interval, and NoiseError if noise
-// exceeds the error. They also throw LevelError, MissingKeyError, and DtypeError for complex values.
+// Functions of each value. The functions throw ParameterError without an interval, for an interval with a pole, or if no
+// polynomial reaches the error. The functions throw PlaintextRangeError if all values are outside the declared interval, and
+// NoiseError if noise exceeds the error. The functions also throw LevelError, MissingKeyError, and DtypeError for complex
+// values.
 
 /// Methods of exp. squaring: a polynomial of x / 2^r whose result is squared r times. automatic: the method that takes fewer
 /// levels.
@@ -230,7 +231,7 @@ struct SignOptions {
   bool integers = false;                      // in place of `gap`: declares that all values are integers, up to their error
   SignMethod method = SignMethod::automatic;  // method for comparisons of integers
   std::optional<double> error = {};           // largest error; nullopt: 2^-20, or 2^-10 for integers
-  std::optional<Interval> domain = {};        // as FunctionOptions
+  std::optional<Interval> domain = {};        // declared interval, as in FunctionOptions
   Guarding guard = Guarding::usual;
 };
 /// Returns 1 for values of at least the gap and -1 for values of at most -gap, up to the error. Between -gap and gap the
@@ -277,7 +278,7 @@ struct OrderOptions {
   std::optional<double> gap = {};             // different values differ by at least this; required unless `integers`
   bool integers = false;                      // in place of `gap`: declares that all values are integers
   SignMethod method = SignMethod::automatic;  // method for integers along an axis of ciphertexts
-  std::optional<Interval> domain = {};        // as FunctionOptions
+  std::optional<Interval> domain = {};        // declared interval, as in FunctionOptions
   Guarding guard = Guarding::usual;
   std::optional<std::size_t> count = {};  // number of values along the slots, which are the first slots; nullopt: all slots
 };
@@ -325,7 +326,7 @@ struct Relative {
 Relative inverse_root(const Operand& x, const Evaluator& by, const Interval& interval, double relative,
                       const std::string& guard);
 /// Same as inverse_root, but also accepts values from 0 to `interval.low`, for which the result is between 0 and 1 /
-/// sqrt(x). For larger values the relative error holds, and it includes the roundings.
+/// sqrt(x). For larger values the stated relative error holds, and it includes the roundings.
 Relative inverse_root_from_zero(const Operand& x, const Evaluator& by, const Interval& interval, double relative,
                                 const std::string& guard);
 

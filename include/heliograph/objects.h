@@ -88,7 +88,7 @@ class CiphertextOf : public ObjectOf<S, typename S::CiphertextData> {
   Shape shape() const;
   bool seeded() const;
   std::size_t bytes() const;
-  /// Blocks until the tensor is computed. Only time measurements need this.
+  /// Blocks until the tensor is computed. Only time measurements need this wait.
   void wait() const;
   Bytes to_bytes() const;
   /// Streams the bytes of `to_bytes` to `sink` without holding all of them in memory. Exceptions of `sink` propagate.

@@ -25,10 +25,10 @@ struct Operand {
   AnyKeys keys = {};
 };
 
-/// The arguments of a recorded function, with their signature. The signature holds everything except the words that decides
-/// the function's calls: parameters, shapes, strides, levels, scales, noise, bounds, flags, aliasing, and the keys'
-/// contents. Equal signatures give the same calls and results with the same metadata. Guards of CKKS tensors are no part of
-/// the operands: a program runs without them, and its results get them (ckks::drop_guards).
+/// The arguments of a recorded function, with their signature. The signature holds all data, except the words, that
+/// determine the function's calls: parameters, shapes, strides, levels, scales, noise, bounds, flags, aliasing, and the
+/// keys' contents. Equal signatures give the same calls and results with the same metadata. Guards of CKKS tensors are no
+/// part of the operands: a program runs without them, and its results get them (ckks::drop_guards).
 class Operands {
  public:
   explicit Operands(std::vector<Operand> list);
@@ -71,7 +71,7 @@ class Recording {
   std::unique_ptr<State> state_;
 };
 
-/// Limits on a program from a file. Exceeding one throws LimitError.
+/// Limits on a program from a file. A program that exceeds a limit causes a LimitError.
 struct ProgramLimits {
   std::uint64_t memory =
       0;  // bytes of a replay and of its parameters' tables; 0: the device's free memory, and 1 GiB for tables

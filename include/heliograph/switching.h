@@ -13,7 +13,7 @@ namespace heliograph::switching {
 
 struct KeysData;
 
-/// The keys that switch between one CKKS key and one TFHE key. These keys do not decrypt.
+/// The keys that switch between one CKKS key and one TFHE key. Switching keys do not decrypt.
 class Keys {
  public:
   Keys() = default;

@@ -120,8 +120,8 @@ class SecretKey : public SecretKeyOf<Scheme> {
   Ciphertext encrypt(const std::vector<std::uint64_t>& values, const Shape& shape, Type type) const;
   /// Returns the values, sign-extended if the type is signed. Throws WrongKeyError, MismatchError, NoiseError.
   std::vector<std::uint64_t> decrypt(const Ciphertext& ciphertext) const;
-  /// Returns the signed error of each LWE ciphertext in turns, [element][wire]: phase minus the nearest value. For noise
-  /// tests.
+  /// Returns the signed error of each LWE ciphertext in turns, [element][wire]: phase minus the nearest value. The function
+  /// is for tests of the noise.
   std::vector<double> errors(const Ciphertext& ciphertext) const;
 };
 

@@ -3,7 +3,7 @@
 A data owner makes parameters and a secret key, encrypts arrays, and gives a server the evaluation keys. The server
 computes on ciphertext tensors with functions named as in NumPy. Only the secret key decrypts.
 
-The examples of this module's functions continue this one.
+The examples of this module's functions continue this example.
 
 >>> import numpy as np
 >>> import heliograph as hg

@@ -2,7 +2,7 @@
 
 Sources: Fan and Vercauteren, ePrint 2012/144; in residue number systems: Halevi, Polyakov and Shoup, ePrint 2018/117.
 
-The examples of this module's functions continue this one.
+The examples of this module's functions continue this example.
 
 >>> import numpy as np
 >>> import heliograph as hg

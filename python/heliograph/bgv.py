@@ -2,7 +2,7 @@
 
 Source: Brakerski, Gentry and Vaikuntanathan, ePrint 2011/277.
 
-The examples of this module's functions continue this one.
+The examples of this module's functions continue this example.
 
 >>> import heliograph as hg
 >>> params = hg.bgv.parameters(depth=2, plain_modulus=65537, slots=1000)

@@ -4,7 +4,8 @@
 outputs. `write` converts a recorded program of CKKS or BGV to instructions. Programs run on the devices that Heliograph
 found; chips share devices if there are fewer.
 
-The examples of this module's functions continue this one, which doubles a ciphertext of one limb and adds a number to it.
+The examples of this module's functions continue this example, which doubles a ciphertext of one limb and adds a number to
+it.
 
 >>> import heliograph as hg
 >>> program = hg.cinnamon.Program.parse({
@@ -109,7 +110,7 @@ def load(folder: Any) -> Program:
 class Constants:
     """The constants of a program written from a recording (`Program.constants`): plaintexts, scalars and scales of results.
 
-    Constants belong to the program's text. A program that was parsed from this text runs with them.
+    Constants belong to the program's text. A program that was parsed from the text runs with the constants.
 
     >>> written = hg.cinnamon.write(turned)
     >>> again = hg.cinnamon.Program.parse(written.files())
@@ -488,7 +489,7 @@ def _listed_scales(scales: Mapping[str, float]) -> str:
 
 
 def _bytes_of(memory: Any) -> int:
-    """Returns a number of bytes. Raises DtypeError, ParameterError unless it is at least 1."""
+    """Returns a number of bytes. Raises DtypeError, ParameterError unless the number is at least 1."""
     size = whole(memory, "memory in bytes")
     if size < 1:
         raise _core.ParameterError(f"memory must be at least 1 byte, not {size}")
@@ -496,7 +497,8 @@ def _bytes_of(memory: Any) -> int:
 
 
 class Runner(HtmlRepr):
-    """A program with keys and constants, made by `Program.at`. Threads may call it concurrently; the calls are serialized.
+    """A program with keys and constants, made by `Program.at`. Threads may call the program concurrently; the calls are
+    serialized.
 
     >>> runner = program.at(server, {"one": 1})
     >>> secret.decrypt(runner(x=x)["y"])[:2].round(3), runner.calls

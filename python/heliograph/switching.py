@@ -3,7 +3,7 @@
 CKKS is fast for sums and products of many approximate numbers. TFHE is exact: comparisons, tables and integers of any depth.
 One owner has a secret key of each scheme and makes the keys that switch between them.
 
-The examples of this module's functions continue this one. Its small sets are insecure; use sets such as
+The examples of this module's functions continue this example. The example's small sets are insecure; use sets such as
 ``hg.ckks.parameters("n16-b13")`` and ``hg.tfhe.parameters("2_2")``.
 
 >>> import heliograph as hg
@@ -50,7 +50,7 @@ _RELATIONS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_eq
 
 
 class Keys:
-    """The keys that switch between one CKKS key and one TFHE key, for a server. These keys do not decrypt.
+    """The keys that switch between one CKKS key and one TFHE key, for a server. Switching keys do not decrypt.
 
     >>> keys.ckks_id == ckks_secret.id, keys.tfhe_id == tfhe_secret.id
     (True, True)

@@ -13,7 +13,7 @@ class Mutant:
     file: str
     old: str
     new: str
-    after: int = 0  # number of first cycles without a search, so that faults in long runs are found sooner
+    after: int = 0  # number of first cycles that are not searched, so that faults in long runs are found sooner
 
 
 @dataclass(frozen=True)

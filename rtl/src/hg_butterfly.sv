@@ -80,7 +80,8 @@ module hg_butterfly #(
     .d_o(q_late)
   );
 
-  // Steps after the product. The inverse does not change the two values.
+  // Steps after the product. In the inverse direction, the sum and the difference are taken before the product, and these
+  // steps do not change them.
   logic [  W:0] after_sum;
   logic [  W:0] after_difference;
   logic [W+1:0] less;

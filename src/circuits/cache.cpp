@@ -7,7 +7,7 @@ namespace heliograph::circuits {
 
 namespace {
 
-constexpr std::size_t kMostBootstraps = 2'000'000;  // circuits of so many bootstraps take about 200 MB
+constexpr std::size_t kMostBootstraps = 2'000'000;  // circuits with this total number of bootstraps take about 200 MB
 
 std::string key_of(const Encoding& e, const tfhe::Operation& o, const std::vector<Type>& operands, Goal goal,
                    const std::vector<std::size_t>& same) {

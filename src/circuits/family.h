@@ -16,9 +16,8 @@ using tfhe::Goal;
 using tfhe::Type;
 
 /// An encrypted value inside a circuit: its parts from the least significant, in two's complement. The value of a part is
-/// exact: a bit is -1/8 or 1/8 of a turn, a digit is 0 to 2^message_bits - 1 units.
-/// exact: a bit is -1/8 or 1/8 of a turn, a digit 0 .. 2^message_bits - 1 units. A part's norm is 1 (a bootstrap's result or
-/// an input) or 0 (a constant); families may use other norms internally. A boolean has one part (in the family of digits:
+/// exact: a bit is -1/8 or 1/8 of a turn, a digit is 0 to 2^message_bits - 1 units. A part's norm is 1 (a bootstrap's result
+/// or an input) or 0 (a constant); families may use other norms internally. A boolean has one part (in the family of digits:
 /// the value 0 or 1).
 struct Number {
   std::vector<Linear> parts;

@@ -57,8 +57,8 @@ Ciphertext cannon(const EvaluationKeys& keys, const Ciphertext& a, const Ciphert
     return compute(keys, product, {a, b})[0];
   const Operation add{.name = "add", .goal = operation.goal};
   ProgressSteps steps(n);
-  // Skewed matrices are copies. If both are copies of one matrix, the circuits would not detect that their noise is
-  // equal.
+  // Skewed matrices are copies. If both operands are copies of one matrix, the circuits would not detect that the copies
+  // have equal noise.
   const bool shares = a.data().tensor.shares_storage(b.data().tensor);
   const Ciphertext right = shares ? compute(keys, {.name = "refresh"}, {b})[0] : b;
   Ciphertext x = skewed(a, rows, columns), y = skewed(right, columns_b, rows_b), total;

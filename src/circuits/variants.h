@@ -1,4 +1,4 @@
-// Names of the algorithms of operations, `Operation::variant`: the one list of each family.
+// Names of the algorithms of operations, `Operation::variant`: one list for each family.
 #pragma once
 
 #include <algorithm>

@@ -22,7 +22,8 @@ class TfheKernels;
 class Counter {
  public:
   virtual ~Counter() = default;
-  /// Returns the counts by name of kernel (device/call.h), "upload" or "download". A composite counts as its parts.
+  /// Returns the counts by name of kernel (device/call.h), "upload" or "download". A composite is counted as the calls that
+  /// it consists of.
   virtual std::map<std::string, Count> counts() const = 0;
   virtual Count total() const = 0;
   /// Sets all counts to zero, and the peak to the bytes that are allocated now.
@@ -82,7 +83,7 @@ class Processes {
   /// process.
   virtual std::vector<std::byte> broadcast(const std::function<std::vector<std::byte>()>& make) = 0;
   /// Uploads `bytes` bytes from the key holder to the device. `from` is empty in the other processes. Each process stores
-  /// its own part.
+  /// its own part of the tensor.
   virtual void scatter(Queue& queue, std::span<const std::byte> from, std::size_t bytes, std::byte* to) = 0;
   /// Downloads to the key holder's memory; `to` is empty in the other processes. Waits for the queue.
   virtual void gather(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to) = 0;
@@ -135,8 +136,8 @@ class TransferCounter {
 class Meeting {
  public:
   virtual ~Meeting() = default;
-  /// Later work of `queue` starts after all work that each member enqueued before its own call of meet(). Results of
-  /// that work are then visible. Every member calls meet() equally often, each from one thread.
+  /// Later work of `queue` starts after all work that each member enqueued before its own call of meet(). The results of the
+  /// earlier work are then visible to the later work. Every member calls meet() equally often, each from one thread.
   virtual void meet(std::size_t member, Queue& queue) = 0;
 };
 
@@ -146,8 +147,8 @@ class Peers {
   virtual ~Peers() = default;
   /// Whether kernels of this device may read memory of `other` by address.
   virtual bool reaches(const Device& other) const = 0;
-  /// Makes a barrier of one queue of each of several devices, including this one. Null if they cannot synchronise without
-  /// the host.
+  /// Makes a barrier of one queue of each of several devices, including this one. The result is null if the devices cannot
+  /// synchronise without the host.
   virtual std::shared_ptr<Meeting> make_meeting(std::span<Device* const> /*members*/, std::span<Queue* const> /*queues*/) {
     return nullptr;
   }

@@ -31,7 +31,8 @@ struct DividePlan : Constant {
   LimbConstants own{};                             // constants of the result's limbs
 
   std::size_t divisors() const;
-  /// Returns whether the kept limbs are the first limbs of x and the divided limbs the last. Backends fuse only this case.
+  /// Returns whether the kept limbs are the first limbs of x and the divided limbs the last. Backends fuse only divisions
+  /// whose plan is simple.
   bool simple() const;
 };
 

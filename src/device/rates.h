@@ -1,4 +1,4 @@
-// Measured rates of a device, for predictions of time. Results never depend on them.
+// Measured rates of a device, for predictions of time. The results of calls never depend on the rates.
 #pragma once
 
 namespace heliograph::device {

@@ -39,7 +39,7 @@ class Wiped final : public Memory {
     } else if (process_.is_here()) {  // a forked child has no device to wipe
       try {
         queue_->enqueue(Zero{whole_});
-      } catch (...) {  // a failed device executes no calls; other calls report the fault
+      } catch (...) {  // a failed device executes no calls; the device's other users report the fault
       }
     }
   }

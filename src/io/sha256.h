@@ -24,7 +24,7 @@ void sha256_compress_scalar(std::uint32_t state[8], const unsigned char* data, s
 /// Returns the implementation with the processor's SHA instructions; null if it has none.
 Sha256Compress sha256_compress_native();
 
-/// Computes the digest of data that is given in pieces. A copy continues independently.
+/// Computes the digest of data that is given in pieces. A copy of the object continues its digest independently.
 class Sha256 {
  public:
   Sha256();                                  // uses the fastest implementation for this processor

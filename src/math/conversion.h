@@ -16,8 +16,8 @@
 namespace heliograph::math {
 
 /// Fixed-point constants of v for a list of moduli. The choice of `shift` and `bits` is part of the file format. If all
-/// moduli are below 2^30, shift is 0 and bits is 58. If all are below 2^50, shift is 52; otherwise shift is 64. With shift
-/// 52 or 64, bits is the bit length of q - 1 for the smallest modulus q, minus 1, and at most 58.
+/// moduli are below 2^30, shift is 0 and bits is 58. If all moduli are below 2^50, shift is 52; otherwise shift is 64. With
+/// shift 52 or 64, bits is the bit length of q - 1 for the smallest modulus q, minus 1, and at most 58.
 struct FixedPoint {
   int shift = 0;
   int bits = 0;

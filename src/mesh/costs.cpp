@@ -30,8 +30,8 @@ constexpr double kOld = 30 * 86400.0;
 /// Runnable threads per core above which other programs are presumed to disturb a measurement.
 constexpr double kBusy = 0.5;
 
-/// Costs of one ciphertext per limb of its chain. Measured on H200s at N = 2^14 to 2^16 (h200.jsonl, h200-levelled.jsonl,
-/// h200x2-levelled.jsonl, h200x4-flags.jsonl). Predictions were within a quarter of measurements.
+/// Costs of one ciphertext per limb of its chain. The costs were measured on H200s at N = 2^14 to 2^16 (h200.jsonl,
+/// h200-levelled.jsonl, h200x2-levelled.jsonl, h200x4-flags.jsonl). Predictions were within a quarter of measurements.
 struct Needs {
   double transforms;  // time on one member with fused kernels, in units of one transform
   double gathered;    // for a distribution over limbs: limbs that every member reads from others
@@ -292,8 +292,9 @@ void write_cache(const std::string& key, const Costs& c, double load_before) {
   std::filesystem::rename(aside, path, ignored);
 }
 
-/// Returns weights from rates. Members within a fifth of the mean get equal weights, because devices of one kind differ
-/// less than their measurements. Members that are too slow get 0. `cores`: 1 for members that compute on cores, else 0.
+/// Returns the members' weights (shares of work) for their measured rates. Members within a fifth of the mean get equal
+/// weights, because devices of one kind differ less than their measurements. Members that are too slow get 0. `cores`: 1 for
+/// members that compute on cores, else 0.
 std::vector<double> weights_of(std::vector<double> rates, const std::vector<double>& cores) {
   if (std::ranges::count(cores, 0.0) > 0) {
     for (std::size_t m = 0; m < rates.size(); ++m) rates[m] *= cores[m] != 0 ? kCoresBesideGpu : 1;

@@ -1,4 +1,5 @@
-// Costs of the members and their links, measured once and cached, for the choice of layouts. Results never depend on them.
+// Costs of the members and their links, measured once and cached, for the choice of layouts. The results of calls never
+// depend on the rates.
 #pragma once
 
 #include <memory>

@@ -29,7 +29,7 @@ template <class Plan>
 class MeshPlan final : public FormOf<Plan> {
  public:
   using FormOf<Plan>::FormOf;
-  /// Returns the plan of a member that has the limbs `limbs` of the result. `make` creates it at first use.
+  /// Returns the plan of a member that has the limbs `limbs` of the result. `make` creates the plan at first use.
   template <class Make>
   const std::shared_ptr<const Plan>& share(const std::vector<std::size_t>& limbs, const PrimeList& key_limbs,
                                            Make make) const {
@@ -68,7 +68,7 @@ class MeshKernels final : public Kernels {
  public:
   explicit MeshKernels(std::shared_ptr<State> state) : Kernels(state->slot), state_(std::move(state)) {}
 
-  /// Executes a call on the member that holds all of its operands. Returns false if no member does.
+  /// Executes a call on the member that holds all of its operands. Returns false if no member holds all operands.
   bool directly(Queue&, const device::Call& call);
 
   bool brings_scratch() const override { return true; }

@@ -25,7 +25,7 @@ enum class SwitchMethod : unsigned char {
   output,  // output aggregation: keys are divided by digits; the sums over Q and P are added over the members
 };
 
-/// Options for tests, benchmarks and experts. Results never depend on them.
+/// Options for tests, benchmarks and experts. The results of calls never depend on the rates.
 struct Options {
   std::string name;              // name of the mesh for open_device; empty: the members' names
   std::optional<Layout> layout;  // layout of every tensor; nullopt: chosen for each tensor
@@ -69,8 +69,8 @@ class Mesh : public device::Device {
 std::vector<device::Device*> members_of(device::Device& device);
 
 class Transport;
-/// Makes a mesh. Over several processes (mesh/ranks.h) it has the members of all ranks, in the order of ranks, and
-/// `transport` connects them.
+/// Makes a mesh. Over several processes (mesh/ranks.h) the mesh has the members of all ranks, in the order of ranks, and
+/// `transport` connects these members.
 std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> members, Options options = {},
                                 std::unique_ptr<Transport> transport = nullptr);
 
@@ -88,7 +88,7 @@ std::unique_ptr<device::Device> open_device(const std::string& name);
 /// use as one, else the CPU. Over ranks, each rank uses one GPU. Throws ForkError in a fork of the process that opened
 /// it.
 device::Device& default_device();
-/// Throws ForkError in a fork of the process that opened the device. Never opens the device or waits.
+/// Throws ForkError in a fork of the process that opened the device. This function never opens the device and never waits.
 void require_own_process();
 /// Returns whether the environment selects a mesh of several processes. Does not open the device.
 bool over_ranks();

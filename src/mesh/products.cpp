@@ -210,7 +210,8 @@ Load load_of_split(const State& state, const device::Product& call, const MeshMe
   return load;
 }
 
-/// Returns the load in the coefficient layout. Inputs move to this layout unless cached, and outputs move back.
+/// Returns the load in the coefficient layout. Inputs move to the coefficient layout unless they are cached, and outputs
+/// move back.
 Load load_of_coefficients(const State& state, const device::Product& call, const MeshMemory& in, const ProductPlace& place) {
   Load load(state.size());
   const std::vector<double>& weights = state.limb_weights();

@@ -9,8 +9,8 @@
 
 namespace heliograph::mesh {
 
-/// A placeholder for a device of another rank, with a name, and addresses that this rank never dereferences. It computes
-/// nothing.
+/// A placeholder for a device of another rank, with a name, and addresses that this rank never dereferences. The placeholder
+/// computes nothing.
 class RemoteDevice final : public device::Device {
  public:
   RemoteDevice(MemberInfo info, std::string host, std::size_t rank)

@@ -130,7 +130,7 @@ class Items {
   std::vector<Block> parts_;
 };
 
-/// Returns, for each part, its items in another tensor.
+/// For each part of the items, returns the block of `v` that has the part's items.
 std::vector<Block> like(const std::vector<Block>& parts, const View& v) {
   std::vector<Block> result = parts;
   for (Block& b : result) b.begin = 0, b.length = v.n, b.view = {};
@@ -208,7 +208,7 @@ void MeshTfheKernels::run(Queue& q, const Bootstrap& c) {
 namespace {
 
 /// Members that evaluate a layer for the items of one part: the owner of the items, then helping members. `bounds` divide
-/// the rows among them.
+/// the rows among these members.
 struct Team {
   std::vector<std::size_t> members, bounds;
 };
@@ -356,8 +356,8 @@ void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
   op.writes(c.narrow);
   Division division{.helps = {}, .own = std::vector<std::size_t>(items.parts().size(), gates.rows())};
   if (!items.away() && !state_->assigned_member()) division = divide_rows(*state_, items.parts(), gates, c.narrow, parallel);
-  // The owners of parts without help evaluate all rows. The other owners first compute the combinations, which helping
-  // members fetch.
+  // An owner whose part has no helping member evaluates all rows of the part. All other owners first compute the
+  // combinations, which helping members fetch.
   for (std::size_t i = 0; i < division.own.size(); ++i) {
     const std::size_t m = items.parts()[i].member;
     op.post(m, [there = on(c.layer, m), ks = c.switch_key, bk = c.key, w = items.parts()[i].view, n = scratch[i].view,

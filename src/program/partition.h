@@ -1,5 +1,5 @@
-// A list scheduler. The schedule assigns tasks and start times to the members of a device. Its input has only seconds and
-// bytes.
+// A list scheduler. The schedule assigns tasks and start times to the members of a device. The input of the schedule has
+// only seconds and bytes.
 #pragma once
 
 #include <cstddef>

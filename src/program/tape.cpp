@@ -134,8 +134,8 @@ Program::Parts Tape::parts(const std::vector<View>& outputs) {
     if (place.kind == Place::Kind::made && !varies_[p]) place.kind = Place::Kind::constant;
     if (place.kind == Place::Kind::constant) place.origin = held_[p];
   }
-  // Removes unneeded steps, from the last to the first. Keeps a step only if a later step reads its output or the caller
-  // does.
+  // Removes unneeded steps, from the last to the first. A step stays only if its output is a result of the tape or is read
+  // by a later step that stays.
   std::vector<bool> needed(parts_.places.size());
   for (const Shown& r : parts_.results) {
     needed[r.place] = true;

@@ -64,7 +64,8 @@ io::Container from_bytes(std::span<const std::byte> bytes, std::size_t most_byte
 /// Calls io::save in the key holder of `device`. The other processes ignore the arrays' data, but take part in reading data
 /// from the device.
 void save(device::Device& device, const std::string& path, const io::Container& container, bool secret = false);
-/// The first function returns a file's header as JSON; the second returns the type in the header. Neither reads arrays.
+/// The first function returns a file's header as JSON; the second returns the type in the header. Neither function reads
+/// arrays.
 std::string inspect(const std::string& path);
 std::string file_type(const std::string& path);
 

@@ -5,13 +5,17 @@
 
 namespace heliograph::rlwe {
 
-Context::Context(device::Device& device, RingParameters parameters) : parameters_(std::move(parameters)) {
+Context::Context(device::Device& device, RingParameters parameters)
+    : Context(std::make_shared<ring::Engine>(
+                  device, std::make_shared<math::Ring>(parameters.n, parameters.word, parameters.all_primes())),
+              parameters) {}
+
+Context::Context(std::shared_ptr<ring::Engine> engine, RingParameters parameters)
+    : parameters_(std::move(parameters)), engine_(std::move(engine)) {
   const std::size_t total = std::accumulate(parameters_.digits.begin(), parameters_.digits.end(), std::size_t{0});
   require<ParameterError>(!parameters_.chain.empty(), "a parameter set must have at least one chain prime");
   require<ParameterError>(total == parameters_.chain.size(), "the gadget's digits must take each chain prime once");
   for (std::size_t d : parameters_.digits) require<ParameterError>(d > 0, "a digit must have at least one prime");
-  engine_ = std::make_shared<ring::Engine>(
-      device, std::make_shared<math::Ring>(parameters_.n, parameters_.word, parameters_.all_primes()));
 }
 
 PrimeList Context::auxiliary(std::size_t count) const {

@@ -32,6 +32,8 @@ class Context {
  public:
   /// Throws ParameterError if the primes and the gadget contradict each other.
   Context(device::Device& device, RingParameters parameters);
+  /// Shares the engine of a context with the same primes.
+  Context(std::shared_ptr<ring::Engine> engine, RingParameters parameters);
 
   const RingParameters& parameters() const { return parameters_; }
   const std::shared_ptr<ring::Engine>& engine() const { return engine_; }

@@ -51,6 +51,10 @@ class RingContext : public Context<Spec> {
 
  protected:
   using Context<Spec>::Context;
+  /// Shares the engine of a context with the same primes, for another choice of the levels' primes.
+  void open_beside(const RingContext& other) {
+    rlwe_ = std::make_shared<rlwe::Context>(other.rlwe_->engine(), ring_parameters(this->spec()));
+  }
   /// Throws SecurityError if the set has less than 128 bits of security and is not marked insecure.
   void open() {
     const rlwe::RingParameters r = ring_parameters(this->spec());

@@ -133,7 +133,7 @@ class Tail {
   bool few(const Shape& to) const {
     return kind_ == Kind::known && (numbers_.uniform() || device::element_count(to) <= kMost);
   }
-  /// Returns the tail of a rearranged tensor whose numbers are not stored.
+  /// Returns the tail of a rearranged tensor, if the tail's numbers are not stored.
   Tail moved() const { return kind_ == Kind::known ? unknown() : *this; }
 
   template <class Op>

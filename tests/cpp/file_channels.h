@@ -1,5 +1,5 @@
-// A processor device with channels to other processes' devices, simulated by files. It tests how the mesh uses channels,
-// without GPUs.
+// A processor device with channels to other processes' devices, simulated by files. The device tests how the mesh uses
+// channels, without GPUs.
 #pragma once
 
 #include <unistd.h>

@@ -52,8 +52,8 @@ void linear_cases(std::vector<OpCase>& cases);
 void sums_cases(std::vector<OpCase>& cases);
 void byte_cases(std::vector<OpCase>& cases);
 
-/// Returns the cases for a mesh, without large ones. These are all cases of kind geometry and a sample of the others,
-/// because a mesh only moves and splits operands. Among kShares consecutive meshes, exactly one runs each case.
+/// Returns the cases for a mesh, without large ones. A mesh is tested with all cases of kind geometry and a sample of the
+/// others, because a mesh only moves and splits operands. Among kShares consecutive meshes, exactly one runs each case.
 constexpr std::size_t kShares = 3;
 std::vector<const OpCase*> mesh_cases(std::size_t mesh);
 /// Returns all cases except the large ones.

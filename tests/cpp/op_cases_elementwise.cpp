@@ -210,7 +210,7 @@ struct PieceOf {
   Shape shape;
   Layout to = Layout::packed;
   std::size_t count = 0, from_first = 0, to_first = 0;
-  std::vector<std::size_t> to_batch = {};  // if the target's batch shape differs from the source's
+  std::vector<std::size_t> to_batch = {};  // batch shape of the target, if it differs from the source's
 };
 
 OpCase gather_case(const std::string& name, const Field& field, const std::vector<PieceOf>& pieces) {

@@ -148,8 +148,8 @@ void keys_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape
                    kind_of(field, s), s.n > 4096, declare});
 }
 
-/// Returns the plan of a key switch on some limbs only. These are the limbs `kept` of the chain and its last `dropped`
-/// limbs. The result is divided by the primes of the dropped limbs.
+/// Returns the plan of a key switch on some limbs only. The key switch uses the limbs `kept` of the chain and its last
+/// `dropped` limbs. The result is divided by the primes of the dropped limbs.
 std::shared_ptr<device::KeySwitchPlan> partial_plan(Rig& rig, const std::shared_ptr<const math::Ring>& ring,
                                                     const SwitchShape& shape, const std::vector<std::size_t>& kept,
                                                     std::size_t dropped) {

@@ -29,7 +29,8 @@ struct Process {
   bool ended = false, stopped = false;
 };
 
-/// Starts a program whose environment is the current environment and this addition. Its output goes to an unnamed file.
+/// Starts a program whose environment is the current environment and the variables of `environment`. Its output goes to an
+/// unnamed file.
 Process start(const std::string& program, std::vector<std::string> words, const Environment& environment) {
   Process p;
   p.output = memfd_create("output", MFD_CLOEXEC);

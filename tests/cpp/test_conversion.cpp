@@ -240,8 +240,8 @@ TEST(Conversion, DivisionThatKeepsThePlaintext) {
       for (const i128 v : values) x.push_back(residues(v, b.from)), own.push_back(residues(v, b.to));
       const auto out = converter.run(c, x, own);
       for (std::size_t i = 0; i < values.size(); ++i) {
-        // x - quotient F is the number subtracted before the exact division. This number must be 0 modulo t and as small as
-        // possible.
+        // x - quotient F is the number subtracted before the exact division. The subtracted number must be 0 modulo t and as
+        // small as possible.
         const i128 quotient = math::centered(out[i][0], b.to[0]), taken = values[i] - quotient * f;
         EXPECT_EQ(out[i], residues(quotient, b.to)) << b.name << " t=" << t << " value " << i;
         EXPECT_EQ(taken % static_cast<i128>(t), 0) << b.name << " t=" << t << " value " << i;

@@ -197,7 +197,8 @@ TEST_F(FakeGpu, AnImpossibleRequestReleasesNothing) {
   EXPECT_EQ(driver_->count("allocate"), allocations);
 }
 
-// The driver first releases only as many bytes as are missing. It releases all pooled memory only if that is not enough.
+// The driver first releases only as many bytes as are missing. The driver releases all pooled memory only if these bytes are
+// not enough.
 TEST_F(FakeGpu, OnlyTheMissingMemoryIsReleased) {
   const auto queue = device_->make_queue();
   const device::Buffer held = device_->allocate(FakeDriver::kMemory / 2, *queue);

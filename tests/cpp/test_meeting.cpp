@@ -33,8 +33,8 @@ void say(const tcp::Socket& s, const std::string& bytes) {
   s.send(parts, milliseconds(1000));
 }
 
-// Half of all ports are ephemeral. So among this many attempts some sockets get the requested port as their own port (TCP
-// self-connect).
+// Half of all ports are ephemeral. So, of the test's many attempts, some sockets get the requested port as their own port
+// (TCP self-connect).
 TEST(Meeting, NoRankConnectsToItself) {
   const int number = std::stoi(test::Port().number());
   for (const std::string& port : {std::to_string(number & ~1), std::to_string(number | 1)}) {

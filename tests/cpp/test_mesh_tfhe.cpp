@@ -1,5 +1,5 @@
 // TFHE's kernels on a mesh. Linear combinations and key switches have the bits of `ref`, and bootstraps have the bits of one
-// of the members. The layout, the number of items and the order of wires do not matter.
+// of the members. The bits do not depend on the layout, on the number of items or on the order of wires.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -270,11 +270,11 @@ TEST(MeshTfhe, IdleMembersComputeRows) {
   const Case one{1, gates(6, 2, Targets::in_order)};
   const auto before = mesh_of(r).moved();
   evaluate(r, one);
-  // This happens twice: two members receive two rows each and return four results each.
+  // Twice, two members receive two rows each and return four results each.
   EXPECT_EQ(mesh_of(r).moved().exchanges, before.exchanges + 8);
   EXPECT_EQ(mesh_of(r).moved().bytes, before.bytes + 2 * 2 * (2 + 4) * kWide * 8);
-  // The mesh does not distribute a single row. It also does not distribute wires that are so scattered that sending them
-  // takes longer than the bootstraps.
+  // The mesh does not distribute a single row. The mesh also does not distribute wires that are so scattered that sending
+  // them takes longer than the bootstraps.
   for (const Case& c : {Case{1, gates(1, 1, Targets::in_order)}, Case{1, gates(200, 1, Targets::backward)}})
     EXPECT_EQ(evaluate_once(r, c), alone("ref", evaluate_once, c));
   EXPECT_EQ(mesh_of(r).moved().exchanges, before.exchanges + 8);

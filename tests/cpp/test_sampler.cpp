@@ -145,7 +145,8 @@ TEST(Gaussian, TableMatchesTheDistribution) {
     EXPECT_LT(std::abs(difference), std::numeric_limits<long double>::digits >= 64 ? 16.0L : 65536.0L) << k;
   }
   EXPECT_TRUE(std::is_sorted(math::kGaussianTable.begin(), math::kGaussianTable.end()));
-  // The largest entry also represents the magnitudes beyond the table. Their probability is below 2^-63.
+  // The largest entry also represents the magnitudes beyond the table. A magnitude beyond the table has a probability below
+  // 2^-63.
   for (std::size_t k = math::kGaussianTable.size() + 1; k < w.size(); ++k) tail += w[k];
   EXPECT_LT(tail, std::ldexp(1.0L, -63));
 }

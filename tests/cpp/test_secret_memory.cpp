@@ -39,7 +39,7 @@ class Search {
             static_cast<std::byte*>(::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
   ~Search() { ::munmap(hideout_, kBytes); }
 
-  /// Returns space for a byte string to search for. The caller writes the string.
+  /// Returns memory for a byte string that a search is to find. The caller writes the string.
   std::span<std::byte> needle(const std::string& name, std::size_t bytes) {
     names_.push_back(name);
     needles_.emplace_back(hideout_ + used_, bytes);

@@ -1,6 +1,6 @@
-// Runs one target for some seconds on mutated inputs, without a fuzzer's guidance and without clang. It is for g++'s
-// sanitizers and for machines with many cores. Usage: blind TARGET SECONDS [SEED]; equal seeds give equal inputs. Inputs
-// with faults are written to the current folder.
+// Runs one target for some seconds on mutated inputs, without a fuzzer's guidance and without clang. The program is for
+// g++'s sanitizers and for machines with many cores. Usage: blind TARGET SECONDS [SEED]; equal seeds give equal inputs.
+// Inputs with faults are written to the current folder.
 #include <execinfo.h>
 #include <fcntl.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
     python tests/fuzz/python_face.py --cases 10000 --seed 7                                        # random inputs, without it
 
 An input is a string of bytes from which choices are drawn: a call and its arguments. Each call must end within bounded time
-and memory. It must give a result, a typed error, or the TypeError that Python raises for arguments of a wrong type.
+and memory. A call must give a result, a typed error, or the TypeError that Python raises for arguments of a wrong type.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ inline std::size_t items_of(const Shape& shape) {
 }
 
 /// Returns whether sums along an axis are fast. If an axis has length zero, a valid result can be so large that it is
-/// refused only after memory has run out. This is slow.
+/// refused only after memory has run out. A refusal after memory has run out is slow.
 inline bool is_small(const Shape& shape) {
   std::size_t count = 1;
   for (std::size_t axis : shape)

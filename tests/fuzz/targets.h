@@ -1,4 +1,4 @@
-// Fuzz targets. A target accepts any bytes. It must return or throw a typed error, in bounded time and memory.
+// Fuzz targets. A target accepts any bytes. A target must return or throw a typed error, in bounded time and memory.
 #pragma once
 
 #include <functional>
@@ -52,7 +52,7 @@ inline void expect(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
 }
 
-/// A file in memory with these bytes. Its path can be given to functions that read only from paths.
+/// A file in memory with these bytes. The file has a path, for functions that read only from paths.
 class MemoryFile {
  public:
   explicit MemoryFile(std::span<const std::byte> bytes);

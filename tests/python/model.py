@@ -404,8 +404,9 @@ class Model:
     # Key switching
 
     def switch(self, x: Poly, key: SwitchKey, level: int) -> Poly:
-        """Returns [2, N]: an encryption of x times the target of the key. It is computed from the digits, divided by P and
-        rounded.
+        """Returns [2, N]: an encryption of x times the target of the key. The encryption is computed from the digits,
+        divided by P and rounded.
+
         """
         q, p = self.modulus(level), product(self.special)
         total = np.zeros((2, self.n), dtype=object)

@@ -1,7 +1,8 @@
 """Runs the Python programs of a page. page_blocks.py PAGE runs all blocks in sequence, page_blocks.py PAGE NUMBER only one
 block.
 
-If a print has a comment, the print must give the text of the comment. If it does not, the run fails and shows the output.
+If a print has a comment, the print must give the text of the comment. If the print gives another text, the run fails and
+shows the printed text.
 """
 
 from __future__ import annotations

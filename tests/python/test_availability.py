@@ -346,7 +346,7 @@ NAME = "\x1b[31m\x07\u202e\u2066\r\nx\x9b2J"  # a set may have no longer name
 
 def named_sets() -> dict[str, Any]:
     """Returns a set of each scheme whose name contains control characters, as a file may contain it."""
-    # Renames copies, because tests share the sets.
+    # Renames copies of the sets, because tests share the sets.
     exact = _core.exact.Parameters(rigs.specs("w64")).spec
     ckks, tfhe = ckks_rig.parameters()._core.spec, tfhe_rig.parameters("bits")._core.spec
     for spec in (exact, ckks, tfhe):

@@ -155,7 +155,7 @@ def test_the_calls_do_not_wait_for_the_counter() -> None:
 
         def wait(self) -> None:
             with made:
-                CLOCK.now += 0.001 if readings > 3 else 0  # continues until there are some readings
+                CLOCK.now += 0.001 if readings > 3 else 0  # time advances only after some readings
                 made.notify_all()
 
     def joules() -> float:
@@ -572,8 +572,9 @@ def test_tfhe_cases_are_chosen_by_name_or_beginning() -> None:
 
 
 def test_tfhe_floors_come_from_counts(tmp_path: Path) -> None:
-    """The floors (least possible times) of bootstraps and layers follow from counts. They do not include the parts of the
-    key that need not be read.
+    """The floors (least possible times) of bootstraps and layers follow from counts. The floors do not include the parts of
+    the key that need not be read.
+
     """
     from benchmarks.cases import tfhe as tfhe_cases
     from benchmarks.runners import tfhe

@@ -24,8 +24,8 @@ def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
 
 
 def test_an_encrypted_training_equals_the_clear_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A training with two bootstraps has two minibatches, the second of which is shorter. Its encrypted model equals the
-    clear model.
+    """A training with two bootstraps has two minibatches, the second of which is shorter. The encrypted model of this
+    training equals the clear model.
 
     """
     out = tmp_path / "helr.jsonl"

@@ -127,8 +127,8 @@ def test_tensors_of_unknown_noise_stay_at_their_level() -> None:
 
 
 def test_the_fused_layer_has_the_bits_of_its_steps() -> None:
-    """conv2d_square_pool is computed in parts. It gives the bits of its four separate steps, and chooses one level for both
-    plaintext moduli.
+    """conv2d_square_pool is computed in parts. conv2d_square_pool gives the bits of its four separate steps, and chooses one
+    level for both plaintext moduli.
 
     """
     w = world(64)
@@ -200,8 +200,9 @@ def trial(p: hg.bgv.Parameters) -> hg.Tensor:
 @pytest.mark.parametrize("depth", [1, 3, 6])
 @WORD_SIZES
 def test_chosen_sets_allow_the_requested_products(depth: int, word_size: int) -> None:
-    """A set that `parameters` chooses allows `depth` products of sums and leaves some budget. It is smaller than the set for
-    one more product.
+    """A set that `parameters` chooses allows `depth` products of sums and leaves some budget. The set is smaller than the
+    set for one more product.
+
     """
     p = hg.bgv.parameters(depth=depth, plain_modulus=65537, terms=16, word_size=word_size)
     assert p.security == "128-bit"

@@ -149,8 +149,9 @@ def test_bootstrapped_values_have_the_promised_precision(p: Party, values: Value
     ],
 )
 def test_the_hardest_values_have_the_promised_precision(p: Party, values: Values) -> None:
-    """The promised precision also holds for the worst values. The sine differs most from a line at some of them; others have
-    few large coefficients.
+    """The promised precision also holds for the worst values. Some of the worst values are where the sine differs most from
+    a line; others have few large coefficients.
+
     """
     bound = float(max(np.abs(values.real).max(), np.abs(values.imag).max(), 0.5))
     x = hg.ckks.within(p.tensor(values, bound=1.5), bound)

@@ -506,7 +506,9 @@ def test_plaintexts_are_encoded_once(p: Party) -> None:
 
 
 def test_decryption_for_publication(p: Party) -> None:
-    """Decryption for publication adds noise of the requested size. It is refused if no precision or no bound remains."""
+    """Decryption for publication adds noise of the requested size. Decryption for publication is refused if no precision or
+    no bound remains.
+    """
     a = real()
     x = p.tensor(a)
     errors = [np.abs(p.secret.decrypt(x, publish_bits=bits) - a).max() for bits in (0, 8)]

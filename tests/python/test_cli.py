@@ -67,7 +67,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with keys for digits, a request and its answer. Tests must not write to it."""
+    """Returns a folder with keys for digits, a request and its answer. Tests must not write to the folder."""
     folder = tmp_path_factory.mktemp("made")
     secret, server = str(folder / "secret.hg"), str(folder / "server.hg")
     assert run(["keygen", "--network", "digits", "--out", str(folder), "--public"]) == 0
@@ -207,8 +207,8 @@ def test_a_demo_on_an_unknown_device(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_request_holds_a_limited_number_of_images(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the smallest ring a request holds a limited number of images. These are all answered, and a request with more
-    images is refused.
+    """With the smallest ring a request holds a limited number of images. A request at this limit is answered, and a request
+    with more images is refused.
 
     """
     images = np.random.default_rng(4).integers(0, 256, (33, 28, 28))
@@ -536,8 +536,9 @@ def stroke(size: int, width: int) -> np.ndarray:
 
 
 def test_pictures_are_converted_to_mnists_format() -> None:
-    """The prepared digit is 20 pixels tall and centred. It does not depend on size, position, background and contrast of the
-    image.
+    """The prepared digit is 20 pixels tall and centred. The prepared digit does not depend on the size, position, background
+    and contrast of the image.
+
     """
     pytest.importorskip("PIL")
     seen = [pictures.prepare(stroke(size, size // 10), "p") for size in (60, 200, 1000)]

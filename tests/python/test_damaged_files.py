@@ -107,7 +107,7 @@ def test_truncated_and_oversized(kind: str) -> None:
 
 
 def test_false_lengths_allocate_no_memory() -> None:
-    """A header or total length far beyond the file allocates no memory and is refused."""
+    """A header length or total length far beyond the file's end allocates no memory and is refused."""
     data = original("low")
     for at, value in ((16, 2**63), (16, 2**20 + 1), (16, 0), (24, 2**64 - 1), (24, 0)):
         damaged = bytearray(data)
@@ -136,7 +136,7 @@ def test_other_versions_and_formats_are_refused(tmp_path: Path) -> None:
 
 
 def test_wrong_kinds(tmp_path: Path) -> None:
-    """Each reader names the kind of the file that it was given."""
+    """Each reader names the kind of the file that it got."""
     for data in map(original, READERS):
         for other, reader in READERS.items():
             mine, its = parse(data).type, parse(original(other)).type
@@ -155,7 +155,10 @@ def test_wrong_kinds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", READERS)
 def test_residues_above_the_modulus(kind: str) -> None:
-    """Readers check residues in every array, under a valid digest: q - 1 is accepted, q and the largest word are refused."""
+    """Readers check the residues of every array in files with a valid digest: q - 1 is accepted, q and the largest word are
+    refused.
+
+    """
     data = original(kind)
     for name in parse(data).arrays:
         for place in (0, -1):
@@ -174,7 +177,7 @@ def test_residues_above_the_modulus(kind: str) -> None:
 
 
 def change(*path: Any, to: Any) -> Damage:
-    """Returns a damage that sets a field of the header."""
+    """Returns a change that sets a field of the header."""
 
     def apply(c: Container) -> None:
         at: Any = c.header
@@ -186,7 +189,7 @@ def change(*path: Any, to: Any) -> Damage:
 
 
 def drop(*path: str) -> Damage:
-    """Returns a damage that removes a field of the header."""
+    """Returns a change that removes a field of the header."""
 
     def apply(c: Container) -> None:
         at: Any = c.header
@@ -198,7 +201,7 @@ def drop(*path: str) -> Damage:
 
 
 def arrays(f: Callable[[dict[str, Any]], dict[str, Any]]) -> Damage:
-    """Returns a damage that changes the arrays."""
+    """Returns a change of the arrays."""
 
     def apply(c: Container) -> None:
         c.arrays = f(dict(c.arrays))
@@ -271,7 +274,7 @@ PARAMETERS: dict[str, Damage] = {
 
 @pytest.mark.parametrize("damage", HEADERS)
 def test_false_headers(damage: str) -> None:
-    """A header that contradicts its arrays is refused before the words are used, under a valid digest."""
+    """A header that contradicts its arrays is refused before the words are used, although the digest is valid."""
     c = copy.deepcopy(parse(original("seeded")))
     HEADERS[damage](c)
     with pytest.raises(hg.FormatError):
@@ -281,7 +284,7 @@ def test_false_headers(damage: str) -> None:
 @pytest.mark.parametrize("kind", ["seeded", "public key", "evaluation keys"])
 @pytest.mark.parametrize("damage", PARAMETERS)
 def test_false_parameters(kind: str, damage: str) -> None:
-    """Impossible parameters are refused under a matching hash; any change is refused under the old hash."""
+    """Impossible parameters are refused even if their hash is right; any change is refused if the hash is the old one."""
     c = copy.deepcopy(parse(original(kind)))
     PARAMETERS[damage](c)
     with pytest.raises(hg.FormatError):
@@ -295,7 +298,7 @@ def test_false_parameters(kind: str, damage: str) -> None:
 
 @pytest.mark.parametrize("kind", READERS)
 def test_random_headers(kind: str) -> None:
-    """A flipped header byte under a valid digest gives an error or a valid object."""
+    """If a header byte is flipped and the digest is valid, the result is an error or a valid object."""
     data = original(kind)
     length = struct.unpack_from("<Q", data, 16)[0]
     rng = np.random.default_rng(9)
@@ -356,7 +359,10 @@ def test_false_evaluation_keys() -> None:
 
 
 def test_secret_keys_leave_only_by_save(tmp_path: Path) -> None:
-    """Secret key files have mode 0600 under any umask; secret keys have no to_bytes, no `hg.load`, no pickling."""
+    """Secret key files have mode 0600 under any umask. Secret keys cannot be written by to_bytes, read by `hg.load`, or
+    pickled.
+
+    """
     path = tmp_path / "secret.hg"
     before = os.umask(0)
     try:
@@ -379,7 +385,7 @@ def test_secret_keys_leave_only_by_save(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [2, -2, 127, -128])
 def test_false_secret_keys(value: int, tmp_path: Path) -> None:
-    """A secret key has N coefficients of -1, 0 or 1; others are refused."""
+    """A secret key has N coefficients, each -1, 0 or 1; other keys are refused."""
     path = tmp_path / "secret.hg"
     secret().save(path)
     good = parse(path.read_bytes())
@@ -407,7 +413,7 @@ def test_files_of_keys_hold_no_secret(tmp_path: Path) -> None:
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
-    """A failed save keeps the old file and leaves no temporary files."""
+    """If saving fails, the old file remains, and no temporary file is left."""
     x = secret().encrypt(np.arange(N))
     x.save(tmp_path / "x.hg")
     before = (tmp_path / "x.hg").read_bytes()
@@ -420,7 +426,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_foreign_ciphertexts(tmp_path: Path) -> None:
-    """A server refuses ciphertexts of another set, word size or key at reading."""
+    """When a server reads a ciphertext, it refuses ciphertexts of another set, word size or key."""
     server = hg.Server(secret().evaluation_keys())
     other_key = hg.SecretKey.generate(secret().parameters)
     other_key.encrypt(np.arange(N)).save(tmp_path / "key.hg")

@@ -1,6 +1,6 @@
 """Every public function, method and class has an example, and the examples run.
 
-A module's docstring makes the keys, the server and the tensors that the examples of its functions use.
+The docstring of a module makes the keys, the server and the tensors that the examples in its functions use.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MODULES = (
     hg.serving,
     hg.switching,
 )
-#: A docstring that refers to another example: "Same as `hg.multiply`.", "Example: `hg.Client`."
+#: A docstring that points to another example: "Same as `hg.multiply`.", "Example: `hg.Client`."
 ELSEWHERE = re.compile(r"(?:Same as|Example:) `(?:hg|heliograph)\.([\w.]+)`")
 
 
@@ -55,7 +55,10 @@ def members(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def public(module: types.ModuleType, seen: set[Any]) -> Iterator[tuple[str, Any]]:
-    """Yields public functions, classes and methods of a module, each once; errors have their own page."""
+    """Yields the public functions, classes and methods of a module, each only once. Errors are documented on a separate
+    page.
+
+    """
     for name in module.__all__:
         thing = getattr(module, name)
         if not callable(thing) or not own(thing) or (isinstance(thing, type) and issubclass(thing, Exception)):
@@ -68,13 +71,13 @@ def public(module: types.ModuleType, seen: set[Any]) -> Iterator[tuple[str, Any]
 
 
 def everything() -> dict[types.ModuleType, dict[str, Any]]:
-    """Returns the public functions and classes, by the first module that exports them."""
+    """Returns the public functions and classes by the first module that exports them."""
     seen: set[Any] = set()
     return {module: dict(public(module, seen)) for module in MODULES}
 
 
 def run(docstring: str, names: dict[str, Any], label: str) -> str:
-    """Runs the examples of a docstring and returns doctest's failures; `names` keeps the variables."""
+    """Runs the examples of a docstring and returns the failures that doctest finds; `names` keeps the variables."""
     said: list[str] = []
     for words, needed in ((r"\bsklearn\b", "sklearn"), (r"\bserving\.local\b", "uvicorn")):
         if re.search(rf">>> .*{words}", docstring) and importlib.util.find_spec(needed) is None:
@@ -88,7 +91,7 @@ def run(docstring: str, names: dict[str, Any], label: str) -> str:
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
 def test_the_examples_run(module: types.ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each example runs after its module's, in a temporary folder."""
+    """Each example runs after the example of its module, in a temporary folder."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     wrong = run(inspect.getdoc(module) or "", names, module.__name__)
@@ -99,7 +102,7 @@ def test_the_examples_run(module: types.ModuleType, tmp_path: Path, monkeypatch:
 
 
 def has_example(thing: Any) -> bool:
-    """Returns whether a docstring, or the one that it refers to, has an example."""
+    """Returns whether a docstring, or the docstring to which it points, has an example."""
     doc = inspect.getdoc(thing) or ""
     other = ELSEWHERE.search(doc)
     if ">>> " in doc or other is None:
@@ -111,14 +114,14 @@ def has_example(thing: Any) -> bool:
 
 
 def test_every_public_object_has_an_example() -> None:
-    """Each function, class and method has an example; properties need only a description."""
+    """Each function, class and method has an example; a property needs only a description."""
     things = {label: thing for found in everything().values() for label, thing in found.items()}
     assert len(things) > 150
     assert [label for label, thing in things.items() if not has_example(thing)] == []
 
 
 def test_properties_have_docstrings() -> None:
-    """Each property has its own docstring, including those defined by the engine."""
+    """Each property has a docstring of its own, also properties that the engine defines."""
     kinds = [thing for found in everything().values() for thing in found.values() if isinstance(thing, type)]
     every = {(kind, name): inspect.getattr_static(kind, name) for kind in kinds for name in dir(kind) if name[0] != "_"}
     words = {label: inspect.getdoc(one) or "" for label, one in every.items() if isinstance(one, property)}
@@ -127,7 +130,7 @@ def test_properties_have_docstrings() -> None:
 
 
 def test_a_missing_example_is_detected() -> None:
-    """A missing example is detected, also through a reference to a docstring without one."""
+    """A missing example is detected, also if a docstring points to another docstring without an example."""
 
     def bare() -> None:
         """Has no example (this docstring is a test's input)."""

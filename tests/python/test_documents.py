@@ -24,14 +24,16 @@ from page_blocks import blocks, run_block
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md")) + sorted((ROOT / "benchmarks").rglob("*.md"))
-#: Pages whose programs continue from block to block. The README's blocks are separate programs that share only files. TFHE's
-#: page is left out of `make test`, because it takes seconds and its first program is also in the README.
+#: Pages on which each program continues the program of the previous block. The blocks of the README are separate programs
+#: that share only files. `make test` does not run the page on TFHE, because this page takes seconds and its first program is
+#: also in the README.
 GOING_ON = [
     pytest.param(p, marks=[pytest.mark.full] if p.name == "tfhe.md" else [], id=p.name)
     for p in PAGES
     if p.parent.name == "docs" and "```python" in p.read_text(encoding="utf-8")
 ]
-#: Shell lines that are not run here, because they build the package or run the tests, with the place that runs them.
+#: Shell lines that this file does not run, because they build the package or run the tests. Each line has the place that
+#: runs it.
 ELSEWHERE = {"pip install .": "scripts/install.sh", "make demo": "Makefile", "make test": "Makefile"}
 
 
@@ -43,14 +45,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def paste(page: Path, *number: str) -> None:
-    """Runs a page's programs, or one of them, in a new Python process."""
+    """Runs the programs of a page, or only one of them, in a new Python process."""
     command = [sys.executable, str(Path(page_blocks.__file__)), str(page), *number]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
 
 
 def test_programs_of_the_readme(here: Path) -> None:
-    """Each program runs in a new Python process; files stay."""
+    """Each program runs in a new Python process; files remain for the next programs."""
     count = len(blocks(ROOT / "README.md", "python"))
     assert count >= 4
     for number in range(count):
@@ -64,7 +66,7 @@ def test_programs_of_the_pages(page: Path, here: Path) -> None:
 
 
 def test_a_wrong_comment_is_detected() -> None:
-    """The comment beside a print is compared with the output; floats to the digits shown."""
+    """The comment beside a print is compared with the output; floats are compared up to the digits shown."""
     run_block("print(1.2345, [1, 2])  # 1.23 [1 2]", {}, "page")
     run_block("x = 1\nprint(x)\n", {}, "page")
     for text in ("print(1.24)  # 1.23", "print(1)  # 2", "print(1, 2)  # 1", 'print("a b")  # a c'):
@@ -81,7 +83,7 @@ def shell_lines(*texts: str) -> Iterator[str]:
 
 
 def draw_picture(path: Path) -> None:
-    """Writes a picture of a one."""
+    """Writes a picture of the digit 1."""
     Image = pytest.importorskip("PIL.Image")
     ink = np.full((28, 28), 255, dtype=np.uint8)
     ink[4:24, 13:15] = 0
@@ -127,7 +129,7 @@ def parsed(line: str) -> None:
 
 
 def test_every_command_has_its_options() -> None:
-    """Every option in the pages exists; the commands are parsed and not run."""
+    """Every option on the pages exists; commands are parsed but not run."""
     lines = [line for page in PAGES for line in shell_lines(*blocks(page, "sh")) if line.startswith("heliograph ")]
     assert len(lines) > 10
     for line in lines:
@@ -149,7 +151,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_have_targets(page: Path) -> None:
-    """Files, folders and headings exist; other sites are not checked."""
+    """Linked files, folders and headings exist; links to other sites are not checked."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
     for link in LINK.findall(text):
         name, _, anchor = link.partition("#")
@@ -162,7 +164,10 @@ def test_links_have_targets(page: Path) -> None:
 
 
 def test_files_in_pages_exist() -> None:
-    """A source file that a page names with its folder is in the repository, at this path or at the end of a longer path."""
+    """If a page names a source file with its folder, the repository has the file, at this path or at the end of a longer
+    path.
+
+    """
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
     there = {"/".join(parts[k:]) for parts in (name.split("/") for name in listed) for k in range(len(parts))}
     named = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:cpp|cuh?|h|md|py|sh|sv|txt))`")
@@ -172,7 +177,7 @@ def test_files_in_pages_exist() -> None:
 
 
 def gathered(folder: Path) -> set[str]:
-    """Returns the pages of `make docs`, except those that mkdocs.yml lists by an overview page."""
+    """Returns the pages of `make docs`, without those that mkdocs.yml includes only through an overview page."""
     subprocess.run([sys.executable, ROOT / "scripts/docs_pages.py", folder], check=True)
     left_out = ("docs/adr/0", "benchmarks/results/", "examples/")
     found = {str(page.relative_to(folder)) for page in folder.rglob("*.md")}
@@ -213,7 +218,10 @@ def test_the_site_is_searched_from_its_folder() -> None:
 
 
 def test_the_steps_of_a_call_exist() -> None:
-    """Each step of the call that architecture.md follows is a function in its file, and the picture has its number."""
+    """Each step of the call that architecture.md follows is a function in the named file, and the picture shows the number
+    of the step.
+
+    """
     steps = re.findall(
         r"^\| (\d) \| `(.+)` \| `(\w+)` \|", (ROOT / "docs/architecture.md").read_text(encoding="utf-8"), re.M
     )
@@ -257,7 +265,7 @@ def test_the_page_lists_every_error() -> None:
 
 
 def test_the_drawn_digits_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the digits of the README's picture, the server's view is noise and the decrypted scores are correct."""
+    """For the digits of the README's picture, the server sees only noise, and the decrypted scores are correct."""
     monkeypatch.syspath_prepend(str(ROOT / "docs/pictures"))
     import readme  # type: ignore[import-not-found, unused-ignore]
 
@@ -268,7 +276,7 @@ def test_the_drawn_digits_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_pictures_are_drawn(tmp_path: Path) -> None:
-    """Each picture has a script beside it that draws it, and a page that shows it."""
+    """Each picture has a script beside it that draws it, and some page shows the picture."""
     shown = {Path(link).name for page in PAGES for link in LINK.findall(page.read_text(encoding="utf-8")) if ".svg" in link}
     pictures = {path.name for path in (ROOT / "docs/pictures").glob("*.svg")}
     assert pictures == shown

@@ -1,4 +1,4 @@
-"""Each typed error is raised when expected, with its message, and the library still works afterwards."""
+"""Each typed error is raised when it should be, with its message, and the library still works afterwards."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def unrelinearized(p: Party) -> hg.Tensor:
 @pytest.mark.parametrize("attempt", DTYPES)
 @SCHEMES
 def test_dtypes(attempt: str, own: str) -> None:
-    """Only integers are accepted; no value is narrowed without an error."""
+    """Only integers are accepted; no value is made narrower without an error."""
     with pytest.raises(hg.DtypeError):
         DTYPES[attempt](party(own))
 
@@ -160,7 +160,7 @@ def test_dtypes(attempt: str, own: str) -> None:
 @pytest.mark.parametrize("attempt", SHAPES)
 @SCHEMES
 def test_shapes(attempt: str, own: str) -> None:
-    """Axes that do not match are refused."""
+    """Operands whose axes do not match are refused."""
     with pytest.raises(hg.ShapeError):
         SHAPES[attempt](party(own))
 
@@ -168,7 +168,7 @@ def test_shapes(attempt: str, own: str) -> None:
 @pytest.mark.parametrize("attempt", MISSING)
 @SCHEMES
 def test_missing_keys(attempt: str, own: str) -> None:
-    """The error names the missing key and the existing ones."""
+    """The error names the missing key and the keys that exist."""
     case, message = MISSING[attempt]
     with pytest.raises(hg.MissingKeyError, match=message):
         case(party(own))
@@ -177,7 +177,7 @@ def test_missing_keys(attempt: str, own: str) -> None:
 @pytest.mark.parametrize("value", [32769, -32769, 2**62, -(2**63)])
 @SCHEMES
 def test_plaintext_range(value: int, own: str) -> None:
-    """Values beyond the plaintext modulus are refused; the error states the range."""
+    """Values beyond the plaintext modulus are refused; the error states the valid range."""
     p = party(own)
     attempts: list[Callable[[], Any]] = [
         lambda: p.secret.encrypt(np.full(N, value)),
@@ -194,7 +194,7 @@ def test_plaintext_range(value: int, own: str) -> None:
 
 @pytest.mark.parametrize("values", [np.full(N, 2**63, dtype=np.uint64), np.full(N, 2**70, dtype=object), [-(2**64)] * N])
 def test_beyond_64_bits(values: Any) -> None:
-    """Values beyond 64 bits are refused, not wrapped."""
+    """Values beyond 64 bits are refused and do not wrap."""
     with pytest.raises(hg.PlaintextRangeError):
         party().secret.encrypt(values)
 
@@ -266,7 +266,7 @@ def test_wrong_keys(attempt: str, own: str) -> None:
 @pytest.mark.parametrize("attempt", PAIRS)
 @pytest.mark.parametrize("other", ["w64-digits", "w32", "bgv"])
 def test_mismatched_parameters(attempt: str, other: str) -> None:
-    """A ciphertext of another set, word size or scheme is refused, whatever its key."""
+    """A ciphertext of another set, word size or scheme is refused, whichever key it has."""
     told = {"w32": "word sizes: .*64", "bgv": "schemes: .*bfv"}
     message = "parameters" if attempt in ("bind", "read") else told.get(other, "parameters")
     with pytest.raises(hg.MismatchError, match=message):
@@ -340,7 +340,7 @@ def test_impossible_parameters(request_name: str, scheme: Any) -> None:
 
 
 def test_depth_impossible_at_128_bits() -> None:
-    """An impossible depth is refused with the request; the search never returns an insecure set."""
+    """If no set has the requested depth, the error states the request; the search never returns an insecure set."""
     with pytest.raises(hg.ParameterError, match=r"128 bits has depth 100 with 60 plaintext bits"):
         hg.bfv.parameters(depth=100, plain_bits=60)
     with pytest.raises(hg.ParameterError, match="128-bit"):
@@ -359,7 +359,7 @@ def test_security() -> None:
 
 @SCHEMES
 def test_memory_is_checked_beforehand(own: str) -> None:
-    """A huge array (a broadcast view of one byte) is refused at once, with the needed and available memory."""
+    """A huge array (a broadcast view of one byte) is refused at once. The error states the needed and the available memory."""
     p = party(own)
     absurd = np.broadcast_to(np.uint8(1), (10**8, N))
     for key in (p.secret, p.secret.public_key()):
@@ -432,7 +432,7 @@ def run_script(text: str, **environment: str) -> str:
 
 
 def test_ctrl_c_raises_keyboard_interrupt() -> None:
-    """A long multiplication handles SIGINT several times before its end. The library works after a KeyboardInterrupt."""
+    """A long multiplication handles several SIGINT signals before its end. The library works after a KeyboardInterrupt."""
     out = run_script(
         """
         import os, signal, threading, time
@@ -474,7 +474,7 @@ def test_ctrl_c_raises_keyboard_interrupt() -> None:
 
 
 def test_fork() -> None:
-    """In a forked child every use raises ForkError at once; the parent still works."""
+    """In a forked child process every use raises ForkError at once; the parent process still works."""
     out = run_script(
         """
         import os
@@ -505,7 +505,7 @@ def test_fork() -> None:
 
 
 def test_threads() -> None:
-    """Several Python threads with the same keys and sets get correct results."""
+    """Several Python threads that use the same keys and sets get correct results."""
     p = party()
 
     def work(k: int) -> None:
@@ -528,7 +528,7 @@ def test_threads_open_sets_at_once() -> None:
 
 
 def test_errors_derive_from_heliograph_error() -> None:
-    """All errors derive from HeliographError, and the specific ones from the general ones."""
+    """All errors derive from HeliographError, and specific errors derive from the general errors."""
     names = [n for n in hg.__all__ if n.endswith("Error")]
     for name in names:
         assert issubclass(getattr(hg, name), hg.HeliographError)
@@ -539,7 +539,7 @@ def test_errors_derive_from_heliograph_error() -> None:
 
 
 def test_arguments_of_another_kind() -> None:
-    """Arguments that are no parameter set, flag or axis are refused by name."""
+    """An argument that is not the expected parameter set, flag or axis is refused, and the error names it."""
     for generate in (hg.SecretKey.generate, hg.ckks.SecretKey.generate, hg.tfhe.SecretKey.generate):
         for wrong in (7, None, "2_2", [1]):
             with pytest.raises(hg.DtypeError, match="generated from hg"):

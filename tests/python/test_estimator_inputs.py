@@ -40,8 +40,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> hg.ModelBundle:
 
 
 def test_columns_by_name(bundle: hg.ModelBundle) -> None:
-    """A frame with permuted columns gives correct predictions, from the model and from the client's part of its file."""
-    model = ml.compile(FITTED, TURNED)  # the calibration samples have permuted columns
+    """For a frame with permuted columns, the model and the client's part of its file give correct predictions."""
+    model = ml.compile(FITTED, TURNED)  # the columns of the calibration samples are permuted
     assert model.report.agreement == 1
     assert np.array_equal(model.predictions(model.clear(TURNED)), FITTED.predict(FRAME))
     assert model.inside(TURNED).all()
@@ -58,7 +58,7 @@ def test_columns_by_name(bundle: hg.ModelBundle) -> None:
 
 
 def test_missing_and_unknown_columns_are_refused(bundle: hg.ModelBundle) -> None:
-    """Missing, unknown and non-text column names are refused by name."""
+    """Missing columns, unknown columns and column names that are not texts are refused, and the error names them."""
     secret = hg.SecretKey.generate(bundle.parameters)
     for takes in (bundle, bundle.client(), ml.compile(FITTED, FRAME)):
         for frame, message in (
@@ -79,7 +79,7 @@ def test_missing_and_unknown_columns_are_refused(bundle: hg.ModelBundle) -> None
 
 
 def test_names_on_one_side() -> None:
-    """If only one side has names, columns are taken in order with a warning, as in scikit-learn."""
+    """If only the samples or only the model has column names, columns are taken in order with a warning, as in scikit-learn."""
     named, bare = ml.compile(FITTED, FRAME), ml.compile(LogisticRegression().fit(X, KINDS), X)
     with pytest.warns(UserWarning, match="the samples have no column names, but the model was fitted with names"):
         assert np.array_equal(named.predictions(named.clear(X)), FITTED.predict(FRAME))
@@ -94,7 +94,7 @@ def test_names_on_one_side() -> None:
 
 
 def test_arrow_tables_and_nullable_frames_are_accepted() -> None:
-    """pyarrow tables have names; pandas nullable types are accepted, missing values refused."""
+    """pyarrow tables have column names; pandas nullable types are accepted, but missing values are refused."""
     model = ml.compile(FITTED, FRAME)
     nullable = TURNED.round(3).convert_dtypes()
     assert np.abs(model.clear(nullable) - model.clear(FRAME.round(3))).max() < 1e-12
@@ -111,7 +111,7 @@ def test_arrow_tables_and_nullable_frames_are_accepted() -> None:
 @pytest.mark.parametrize("scaler", [StandardScaler, MinMaxScaler])
 @pytest.mark.parametrize(("far", "spread"), [(1e5, 1.0), (1.6e9, 1e3), (-3e7, 1e-3), (0.0, 1e-9), (0.0, 1e12), (1e-3, 1e-8)])
 def test_predictions_of_far_features_are_precise(scaler: Any, far: float, spread: float) -> None:
-    """Encrypted predictions have the requested 25 bits; the model and its ranges use the features' own units."""
+    """Encrypted predictions have the requested 25 bits; the model and its ranges are in the units of the features."""
     samples = far + spread * X
     estimator = make_pipeline(scaler(), LinearRegression()).fit(samples, SCORE)
     model = ml.compile(estimator, samples)
@@ -119,7 +119,7 @@ def test_predictions_of_far_features_are_precise(scaler: Any, far: float, spread
     secret = hg.SecretKey.generate(model.parameters(samples=COUNT))
     server = hg.Server(secret.evaluation_keys())
     found = model.predictions(model.decrypt(secret, model(server.bind(model.encrypt(secret, samples)))))[:COUNT]
-    # scikit-learn's own results are doubles of this magnitude, which have this spacing.
+    # scikit-learn's own results are doubles of this magnitude, with this spacing between neighbours.
     lost = 4 * np.spacing(max(abs(far), spread)) / spread
     assert np.abs(found - own).max() < 2.0**-25 + 100 * lost
     assert model.report.largest_error < 1e-12 + 100 * lost
@@ -155,7 +155,7 @@ def test_far_features_of_a_perceptron(tmp_path: Path) -> None:
     assert np.abs(values - model.clear(corners)).max() < 1e-5
     assert (
         np.abs(half.predict(values) - estimator.predict(corners)).max() < 1
-    )  # error of the polynomial at the ends of its interval
+    )  # the error of the polynomial at the ends of its interval
     with pytest.raises(
         hg.PlaintextRangeError, match=r"row 3: feature 2 is 1700000000, outside its calibrated range \[1599.*, 1600.*\]"
     ):
@@ -163,8 +163,9 @@ def test_far_features_of_a_perceptron(tmp_path: Path) -> None:
 
 
 def test_values_without_room() -> None:
-    """A model is refused if its decision values are below CKKS's errors or beyond the room of every set; the error states
-    the remedy.
+    """A model is refused if its decision values are smaller than CKKS's errors or exceed the room of every set. The error
+    states the remedy.
+
     """
     faint = LogisticRegression().fit(X, TWO)
     faint.coef_, faint.intercept_ = faint.coef_ * 1e-7, faint.intercept_ * 1e-7
@@ -197,7 +198,10 @@ def test_a_model_does_not_follow_later_changes() -> None:
 
 
 def test_a_replaced_method_of_the_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replaced method of the class is refused by name; a hidden replacement is refused by its results."""
+    """If a method of the estimator's class is replaced, the error names it. A hidden replacement is detected by its results
+    and refused.
+
+    """
 
     def predict(self: Any, samples: Any) -> Any:
         return np.zeros(len(samples))
@@ -212,8 +216,9 @@ def test_a_replaced_method_of_the_class(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_single_precision() -> None:
-    """For float32 samples, the report states the error of scikit-learn's float32 arithmetic; for float64 samples the model
+    """For float32 samples, the report states the error of scikit-learn's float32 arithmetic. For float64 samples the model
     is exact.
+
     """
     samples = (1e4 + X).astype(np.float32)
     estimator = make_pipeline(StandardScaler(), LinearRegression()).fit(samples.astype(np.float64), SCORE)
@@ -223,7 +228,7 @@ def test_single_precision() -> None:
 
 
 def test_models_by_hand() -> None:
-    """A model whose rules, classes or inputs do not match its layers is refused when made."""
+    """A model whose rules, classes or inputs do not match its layers is refused when it is made."""
     one, two = (ml.Dense(np.ones((count, 2)), np.zeros(count)) for count in (1, 2))
     names = np.array(["no", "yes"])
     for layer, classes, options in (
@@ -244,7 +249,7 @@ def test_models_by_hand() -> None:
 
 @pytest.mark.full
 def test_very_many_far_features(tmp_path: Path) -> None:
-    """Features too many for the header share a centre and a unit."""
+    """If there are too many features for the header, they share a centre and a unit."""
     rng = np.random.default_rng(0)
     samples = 1e6 + rng.uniform(-1, 1, (3, (1 << 14) + 1))
     estimator = LinearRegression().fit(samples, [1, 2, 3])
@@ -259,7 +264,7 @@ def test_very_many_far_features(tmp_path: Path) -> None:
 
 
 def test_classes_in_files(tmp_path: Path) -> None:
-    """Classes keep their type; labels= replaces them by texts, and is required for other types than numbers and texts."""
+    """Classes keep their type. labels= replaces them by texts, and is required for types other than numbers and texts."""
     for number, classes in enumerate(
         (
             np.array([False, True]),
@@ -292,7 +297,7 @@ def test_classes_in_files(tmp_path: Path) -> None:
 
 
 def test_long_names(tmp_path: Path) -> None:
-    """A column name too long for the header is refused when the file is written."""
+    """A column name that is too long for the header is refused when the file is written."""
     frame = FRAME.rename(columns={"age": "a" * 201})
     model = ml.compile(Ridge().fit(frame, SCORE), frame)
     with pytest.raises(hg.ParameterError, match="200 characters"):
@@ -301,14 +306,14 @@ def test_long_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", ["whole", "half"])
 def test_impossible_model_files_are_refused(bundle: hg.ModelBundle, part: str) -> None:
-    """Impossible names, classes, rules, centres and units are refused as a damaged file."""
+    """A file with impossible names, classes, rules, centres or units is refused as damaged."""
     good = (bundle if part == "whole" else bundle.client()).to_bytes()
     said = resign.take_apart(good).header["model"]
     classes, output, one = said["classes"], said["output"], (1.0).hex()
     lies: list[dict[str, Any]] = [
         *({"columns": wrong} for wrong in (NAMES[:4], [*NAMES, "x"], "age", None, [1, *NAMES[1:]], ["a" * 201, *NAMES[1:]])),
         *({"centre": wrong} for wrong in ([one], ["nan"] * 5, ["inf"] * 5, [(2.0**1001).hex()] * 5, [0] * 5, None, "")),
-        {"centre": [(1e6).hex()] * 5},  # with these centres the features' ranges are out of reach
+        {"centre": [(1e6).hex()] * 5},  # with these centres the features' ranges cannot be represented
         *({"unit": [wrong] * 5} for wrong in ((0.0).hex(), (-1.0).hex(), (3.0).hex(), "nan", (2.0**1001).hex(), 1)),
         {"unit": [(2.0**-40).hex()] * 5},
         {"unit": [one]},
@@ -357,7 +362,7 @@ def test_impossible_model_files_are_refused(bundle: hg.ModelBundle, part: str) -
 
 
 def test_changed_files(bundle: hg.ModelBundle) -> None:
-    """A randomly changed file with a valid signature is usable or gives a typed error."""
+    """A randomly changed file with a valid digest can be used or gives a typed error."""
     good, refused = bundle.to_bytes(), 0
     for number in range(300):
         mutator = resign.Mutator(f"named:{number}")

@@ -1,4 +1,4 @@
-"""scikit-learn estimators with their options: converted exactly, with their decision rules, or refused by a typed error."""
+"""scikit-learn estimators with their options are converted exactly, with their decision rules, or refused by a typed error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def method(estimator: Any, name: str, samples: Any) -> Any:
 
 
 def compared(name: str, model: Any, values: Any, slack: float, bundle: Any = None, samples: Any = None) -> None:
-    """Checks that predictions, decision values and probabilities of values [count, outputs] equal the estimator's."""
+    """Checks that the predictions, decision values and probabilities of values [count, outputs] equal those of the
+    estimator.
+
+    """
     case, estimator = CASES[name], fitted(name)
     samples = case.samples if samples is None else samples
     single = "float32" in name
@@ -65,7 +68,7 @@ def compared(name: str, model: Any, values: Any, slack: float, bundle: Any = Non
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_converted_estimators_predict_like_their_estimator(name: str) -> None:
-    """Clear predictions of the converted model equal the estimator's up to rounding, or up to the reported error."""
+    """In clear, predictions of the converted model equal the estimator's up to rounding, or up to the reported error."""
     case, estimator = CASES[name], fitted(name)
     before = np.array(case.samples)
     model = hg.ml.compile(estimator, case.samples)
@@ -76,7 +79,7 @@ def test_converted_estimators_predict_like_their_estimator(name: str) -> None:
         assert model.report.largest_error <= scale * (1e-5 if "float32" in name else 1e-9)
         assert model.report.agreement in (None, 1.0)
     compared(name, model, model.clear(case.samples), 0)
-    if case.clear:  # predictions for other samples also agree
+    if case.clear:  # predictions for other samples are equal, too
         compared(name, model, model.clear(case.shuffled()), 0, samples=case.shuffled())
 
 
@@ -89,7 +92,7 @@ def test_unsupported_estimators_are_refused(name: str) -> None:
 
 
 def test_there_are_enough_cases() -> None:
-    """There are at least 120 convertible cases and 40 refused ones."""
+    """At least 120 cases are converted and at least 40 are refused."""
     assert len(TAKEN) >= 120
     assert len(CASES) - len(TAKEN) >= 40
 
@@ -98,7 +101,7 @@ def test_there_are_enough_cases() -> None:
     "name", [*ENCRYPTED, *(pytest.param(name, marks=pytest.mark.full) for name in TAKEN if name not in ENCRYPTED)]
 )
 def test_encrypted(name: str, tmp_path: Path) -> None:
-    """A client with only its part of the model file decrypts the estimator's results with 20 fractional bits."""
+    """A client that has only its part of the model file decrypts the results of the estimator with 20 fractional bits."""
     case = CASES[name]
     model = hg.ml.compile(fitted(name), case.samples)
     whole = model.export(tmp_path / "model.hgm", samples=COUNT)

@@ -1,4 +1,4 @@
-"""Converted scikit-learn estimators give equal predictions on encrypted features, within the reported errors."""
+"""Converted scikit-learn estimators give the same predictions on encrypted features, within the reported errors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from sklearn.ensemble import AdaBoostClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScaler
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # accuracy is irrelevant here
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # accuracy does not matter here
 IRIS, KINDS = load_iris(return_X_y=True)
 PEOPLE, ILLNESS = load_diabetes(return_X_y=True)
 TWO = KINDS < 2
 
 
 def encrypted(model: hg.ml.EstimatorModel, samples: Any) -> Any:
-    """Returns the decrypted result of a run at a server, without the unused slots."""
+    """Returns the decrypted result of a run at a server, without unused slots."""
     secret = hg.SecretKey.generate(model.parameters(samples=len(samples)))
     server = hg.Server(secret.evaluation_keys())
     x = server.from_bytes(model.encrypt(secret, samples).to_bytes())
@@ -49,7 +49,7 @@ CLASSIFIERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_regressors(name: str) -> None:
-    """Predictions equal the estimator's to CKKS's precision, with one level."""
+    """Predictions equal the estimator's to the precision of CKKS and use one level."""
     estimator = REGRESSORS[name].fit(PEOPLE, ILLNESS)
     model = hg.ml.compile(estimator, PEOPLE)
     assert (model.depth, model.features, model.outputs) == (1, 10, 1)
@@ -60,7 +60,7 @@ def test_regressors(name: str) -> None:
 
 
 def test_several_targets() -> None:
-    """Several targets give one column each, like the estimator."""
+    """Several targets give one column each, as for the estimator."""
     targets = np.stack([ILLNESS, -ILLNESS / 2], axis=1)
     estimator = linear_model.LinearRegression().fit(PEOPLE, targets)
     model = hg.ml.compile(estimator, PEOPLE)
@@ -69,8 +69,10 @@ def test_several_targets() -> None:
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_classifiers(name: str) -> None:
-    """Tests classifiers of three classes, and of two classes with text names; probabilities are compared if the estimator
-    has them."""
+    """Tests classifiers with three classes, and with two classes that have text names. Probabilities are compared if the
+    estimator has them.
+
+    """
     for chosen, classes in ((TWO | ~TWO, KINDS), (TWO, np.where(KINDS == 0, "setosa", "versicolor"))):
         estimator = CLASSIFIERS[name].fit(IRIS[chosen], classes[chosen])
         model = hg.ml.compile(estimator, IRIS[chosen])
@@ -88,7 +90,7 @@ def test_classifiers(name: str) -> None:
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "logistic", "identity"])
 def test_perceptrons(activation: str) -> None:
-    """Fitted polynomials have the reported error in clear, and the encrypted model follows the clear model."""
+    """Fitted polynomials have the reported error in clear. The encrypted model gives nearly the results of the clear model."""
     perceptron = neural_network.MLPClassifier(
         hidden_layer_sizes=(6,), activation=activation, max_iter=400, random_state=1, tol=1e-3
     )
@@ -115,7 +117,7 @@ def test_perceptrons(activation: str) -> None:
 
 @pytest.mark.parametrize("activation", ["tanh", "logistic"])
 def test_activations_within_an_error(activation: str) -> None:
-    """With an error, the polynomial has the smallest degree that keeps to the error on the whole interval."""
+    """If an error is requested, the polynomial has the smallest degree whose error on the whole interval is not larger."""
     perceptron = neural_network.MLPClassifier(
         hidden_layer_sizes=(6,), activation=activation, max_iter=100, random_state=1, tol=1e-3
     )
@@ -141,7 +143,7 @@ def test_activations_within_an_error(activation: str) -> None:
 
 
 def test_a_perceptron_of_two_layers_on_digits() -> None:
-    """A perceptron with two hidden layers is regressed correctly; each layer's intervals follow from the previous layer."""
+    """A perceptron regressor with two hidden layers is correct; the intervals of each layer follow from the previous layer."""
     digits, labels = load_digits(return_X_y=True)
     estimator = neural_network.MLPRegressor(hidden_layer_sizes=(8, 4), activation="tanh", max_iter=60, random_state=0).fit(
         digits / 16, labels
@@ -167,7 +169,7 @@ class Mine(linear_model.Ridge):  # type: ignore[misc]
 
 
 def test_errors() -> None:
-    """Errors are typed and state the reason."""
+    """Errors have a type and state the reason."""
     fitted = linear_model.LinearRegression().fit(PEOPLE, ILLNESS)
     assert hg.ml.compile(Mine().fit(PEOPLE, ILLNESS), PEOPLE).name == "Ridge"
     cases: list[tuple[Any, Any, type[Exception], str]] = [
@@ -204,7 +206,7 @@ def test_errors() -> None:
 
 
 def test_the_documents_program(capsys: pytest.CaptureFixture[str]) -> None:
-    """The program in docs/ckks.md runs and its predictions agree with the estimator's."""
+    """The program in docs/ckks.md runs, and its predictions equal those of the estimator."""
     page = (Path(__file__).parents[2] / "docs" / "ckks.md").read_text()
     program = next(block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "MLPClassifier" in block)
     exec(program, {"hg": hg})

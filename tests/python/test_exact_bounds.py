@@ -1,4 +1,4 @@
-"""Tensors of exact integers have bounds, in memory and in files; decryption refuses values that may have wrapped modulo t."""
+"""Tensors of exact integers have bounds, in memory and in files. Decryption refuses values that may have wrapped modulo t."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from model import build, parse
 from rigs import N
 
 SCHEMES = pytest.mark.parametrize("scheme", ["bfv", "bgv"])
-#: Plaintext moduli: one prime, and two.
+#: Plaintext moduli: one prime, or two primes.
 MODULI = {"one": [65537], "two": [12289, 18433]}
 SETS = pytest.mark.parametrize(("scheme", "moduli"), [(s, m) for s in ("bfv", "bgv") for m in MODULI])
-#: A modulus so large that no integer of these tests wraps.
+#: A modulus so large that no integer in these tests wraps.
 ENDLESS = 1 << 4000
 
 
@@ -62,7 +62,7 @@ def party(scheme: str = "bfv", moduli: str = "one", log_q: int = 300, exact: boo
 
 
 def integers(values: Any) -> rigs.Clear:
-    """Returns clear values whose modulus is too large to wrap."""
+    """Returns clear values whose modulus is too large for them to wrap."""
     return rigs.Clear(values, ENDLESS, "slots")
 
 
@@ -78,7 +78,7 @@ def vouched(x: Any) -> int | None:
 
 
 def require_bounds(x: Any, clear: rigs.Clear) -> None:
-    """Checks that neither bound is below the largest integer."""
+    """Checks that the largest integer exceeds neither bound."""
     most, own = largest(clear), vouched(x)
     assert own is not None
     assert most <= own
@@ -115,7 +115,7 @@ reference = rigs.Reference(None, None, None, None, 0, 0)
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(program=PROGRAMS, said=st.sampled_from([None, 10, 100]))
 def test_bounds_hold_for_random_programs(scheme: str, moduli: str, program: list[tuple[str, int]], said: int | None) -> None:
-    """For random programs, bounds hold and decryption gives the exact integers, with and without a given bound."""
+    """For random programs, bounds are valid and decryption gives the exact integers, with and without a given bound."""
     p = party(scheme, moduli)
     rng = np.random.default_rng(len(program))
     made = [rng.integers(-10, 11, (2, N)) for _ in range(2)]
@@ -144,7 +144,10 @@ def test_bounds_hold_for_random_programs(scheme: str, moduli: str, program: list
 
 @SETS
 def test_bounds_of_sums_over_slots_layers_and_tails(scheme: str, moduli: str) -> None:
-    """A tensor's bound also covers the places behind the encrypted values; a sum's bound counts only the encrypted values."""
+    """A tensor's bound also covers the places beyond the encrypted values. The bound of a sum counts only the encrypted
+    values.
+
+    """
     p = party(scheme, moduli)
     few = np.arange(-4, 5)
     x = p.tensor(few, pad=True, bound=4)
@@ -170,7 +173,7 @@ def test_bounds_of_sums_over_slots_layers_and_tails(scheme: str, moduli: str) ->
 
 @SCHEMES
 def test_bounds_of_coefficients(scheme: str) -> None:
-    """A product of polynomials sums as many products as an operand has coefficients, and N for computed operands."""
+    """A product of polynomials sums as many products as an operand has coefficients; computed operands have N."""
     p = party(scheme)
     x = p.tensor([1, -2, 3], coefficients=0, pad=True, bound=3)
     y = p.tensor(np.full(N, 2), coefficients=0, bound=2)
@@ -182,7 +185,7 @@ def test_bounds_of_coefficients(scheme: str) -> None:
 
 @SETS
 def test_split_moduli_keep_bounds(scheme: str, moduli: str) -> None:
-    """Tensors of some moduli have the bound of the whole tensor."""
+    """A tensor of some of the moduli has the bound of the whole tensor."""
     p = party(scheme, moduli)
     x = p.tensor(np.arange(N) % 5, bound=4)
     parts = hg.split_moduli(x)
@@ -207,7 +210,7 @@ def test_large_biases() -> None:
 
 
 def wraps(p: Party) -> dict[str, Callable[[Any], Any]]:
-    """Returns operations whose results exceed t/2, on a tensor (2,) of values up to a third of t/2."""
+    """Returns operations on a tensor (2,) of values up to a third of t/2; their results exceed t/2."""
     many, ones = 40, np.ones(N, int)
     return {
         "sums": lambda x: x + x + x + x,
@@ -247,7 +250,7 @@ def in_place(x: Any) -> Any:
 @SETS
 @pytest.mark.parametrize("name", sorted(wraps(party())))
 def test_wraps_are_refused(scheme: str, moduli: str, name: str) -> None:
-    """Wrapped results are refused in memory, from files and in programs; `unchecked` and residue sets allow them."""
+    """Wrapped results are refused in memory, from files and in programs. `unchecked` and residue sets allow wrapped results."""
     p, residues = party(scheme, moduli), party(scheme, moduli, exact=False)
     values = np.full((2, N), p.half // 3)
     x = p.tensor(values)
@@ -272,11 +275,13 @@ def test_wraps_are_refused(scheme: str, moduli: str, name: str) -> None:
 @SETS
 @pytest.mark.parametrize("name", sorted(wraps(party())))
 def test_small_values_are_not_refused(scheme: str, moduli: str, name: str) -> None:
-    """The same operations on values of 0 and 1 are accepted: in this process by proof, and from files by the key's record
-    of encrypted values."""
+    """The same operations on values 0 and 1 are accepted: in this process because bounds prove them, from files because the
+    key has a record of encrypted values.
+
+    """
     p = party(scheme, moduli)
     if name in ("integers added", "plaintexts added", "biases"):
-        return  # the following additions are of values near t/2
+        return  # the following additions have values near t/2
     values = (np.arange(2 * N) % 2).reshape(2, N)
     x = p.tensor(values)
     y = wraps(p)[name](x)
@@ -294,7 +299,7 @@ def test_small_values_are_not_refused(scheme: str, moduli: str, name: str) -> No
 
 
 def test_the_error_states_the_remedy() -> None:
-    """The error states the bound, t/2, the plaintext bits that would hold the result, and the bound that would suffice."""
+    """The error states the bound, t/2, how many plaintext bits would hold the result, and which bound would suffice."""
     p = party("bfv", "one")
     x = p.tensor(np.full(N, 30_000))
     with pytest.raises(hg.RoomError) as error:
@@ -331,8 +336,9 @@ def test_the_largest_value_is_decrypted_and_the_next_refused(scheme: str) -> Non
 
 @SCHEMES
 def test_bounds_of_files_are_assumed_and_never_trusted(scheme: str) -> None:
-    """A false bound in a re-signed file passes default decryption and fails a checked one; without a bound in the file it is
-    unknown.
+    """If a file has a false bound and a new digest, default decryption accepts it and checked decryption refuses it. Without
+    a bound in the file, the bound is unknown.
+
     """
     p = party(scheme)
     x = p.through_bytes(p.tensor(np.full(N, 30_000)))
@@ -381,8 +387,10 @@ def test_impossible_bounds_in_files_are_refused(wrong: Any) -> None:
 
 @SCHEMES
 def test_older_files_have_no_bounds(scheme: str) -> None:
-    """Files of format 2 have no bounds, so bounds of results are unknown. The sets of such files are residue sets, which
-    may wrap."""
+    """Files of format 2 have no bounds, so bounds of results are unknown. Sets in such files are residue sets, whose values
+    may wrap.
+
+    """
     p, residues = party(scheme), party(scheme, exact=False)
     for q in (p, residues):
         file = parse(q.tensor(np.arange(N) % 7).to_bytes())
@@ -405,7 +413,7 @@ def test_older_files_have_no_bounds(scheme: str) -> None:
 
 @SCHEMES
 def test_a_loaded_key_does_not_know_earlier_values(scheme: str) -> None:
-    """A key loaded from a file, as in another process, does not know the values that the first process encrypted."""
+    """A key loaded from a file, as by another process, does not know which values the first process encrypted."""
     p = Party(exact_spec(scheme, [65537]))
     other = hg.SecretKey(_core.exact.SecretKey.from_secret_bytes(bytes(p.secret._core.secret_bytes())))
     x = p.through_bytes(p.tensor(np.full(N, 20)))
@@ -424,7 +432,7 @@ def test_a_loaded_key_does_not_know_earlier_values(scheme: str) -> None:
 
 
 def test_public_key_ciphertexts_have_the_bound_of_the_set() -> None:
-    """Ciphertexts of a public key have the bound t/2 or a given one; the bound is trusted if this process made the key."""
+    """Ciphertexts of a public key have the bound t/2 or a given bound. The bound is trusted if this process made the key."""
     p = party()
     public = p.secret.public_key()
     x = p.server.bind(public.encrypt(np.full(N, 3)))
@@ -437,7 +445,7 @@ def test_public_key_ciphertexts_have_the_bound_of_the_set() -> None:
 
 
 def test_unused_bits_are_evidence() -> None:
-    """Values without a bound are decrypted if all are at most t/2 2^-14 in magnitude, and refused if one is larger."""
+    """Values without a bound are decrypted if all magnitudes are at most t/2 2^-14, and refused if one is larger."""
     p = Party(exact_spec("bfv", _core.exact.batching_primes(N, 30, 1)))
     edge = p.half >> 14
     for value, right in ((edge, True), (-edge, True), (edge + 1, False), (-edge - 1, False), (p.half, False)):
@@ -456,8 +464,10 @@ def test_unused_bits_are_evidence() -> None:
 
 
 def test_sums_that_wrap_and_cancel_are_right() -> None:
-    """A sum that wraps and cancels again is correct. The bound of the final sum does not prove that it fits, but its unused
-    bits do."""
+    """A sum that wraps and then wraps back is correct. The bound of the final sum does not prove that the sum fits, but the
+    unused bits of the sum do.
+
+    """
     p = Party(exact_spec("bfv", _core.exact.batching_primes(N, 30, 1)))
     x = p.tensor(np.full(N, 12345))
     y = x * 2_000_000 - x * 1_999_999
@@ -474,7 +484,7 @@ def test_invalid_bounds(said: Any) -> None:
 
 
 def test_values_above_the_given_bound() -> None:
-    """Values above the given bound are refused, of either sign."""
+    """Values beyond the given bound are refused, whether positive or negative."""
     p = party()
     for values in ([11] * N, [-11] * N):
         with pytest.raises(hg.PlaintextRangeError, match="exceeds 10, the given bound"):
@@ -488,8 +498,10 @@ def test_values_above_the_given_bound() -> None:
 
 
 def test_saved_programs_carry_bounds() -> None:
-    """Saved programs contain bounds, which are valid for operands within the recorded bounds; for other operands the bounds
-    of results are unknown."""
+    """Saved programs contain bounds, which are valid for operands within the recorded bounds. For other operands, the bounds
+    of results are unknown.
+
+    """
     p, q = party(), Party(exact_spec("bfv", [65537]))
 
     def function(x: Any, y: Any) -> Any:
@@ -519,7 +531,7 @@ def test_saved_programs_carry_bounds() -> None:
 
 @SCHEMES
 def test_on_a_mesh(scheme: str) -> None:
-    """A mesh of two devices gives the same bounds and refusals."""
+    """A mesh of two devices gives the same bounds and refuses the same values."""
     p = Party(exact_spec(scheme, MODULI["two"]), "2*cpu")
     x = p.tensor(np.arange(5 * N).reshape(5, N) % 11)
     y = hg.matmul([[1, 2, -3, 4, 5]], x * x)
@@ -560,7 +572,7 @@ def test_sets_are_exact_or_of_residues(family: Any) -> None:
         family.parameters(depth=1, plain_modulus=256, exact=True)
 
 
-#: First digits of the parameter hash of the set that version 0.2 chose for each request.
+#: The first digits of the parameter hash of the set that version 0.2 chose for each request.
 FORMER = {
     'bfv {"depth": 0, "plain_bits": 20}': '6d0812472c55d582',
     'bfv {"depth": 1, "plain_bits": 16}': '64a00e6920241458',
@@ -597,7 +609,7 @@ FORMER = {
 
 @pytest.mark.parametrize("request_", FORMER)
 def test_the_former_versions_sets(request_: str) -> None:
-    """With version="0.2" sets have the numbers of version 0.2, hold residues, and equal the sets in files of that
+    """With version="0.2", sets have the numbers of version 0.2 and hold residues. The sets equal the sets in files of that
     version."""
     scheme, _, options = request_.partition(" ")
     p = getattr(hg, scheme).parameters(**json.loads(options), version="0.2")
@@ -606,7 +618,10 @@ def test_the_former_versions_sets(request_: str) -> None:
 
 
 def test_the_present_versions_sets_hold_more_noise() -> None:
-    """Version 0.3 chooses no smaller rings than 0.2, and larger moduli unless another gadget suffices."""
+    """Version 0.3 chooses rings that are not smaller than those of 0.2. The moduli of version 0.3 are larger unless another
+    gadget suffices.
+
+    """
     found: dict[str, list[Any]] = {}
     for version in ("0.2", "0.3"):
         found[version] = [getattr(hg, r[:3]).parameters(**json.loads(r[4:]), version=version) for r in FORMER]
@@ -616,7 +631,7 @@ def test_the_present_versions_sets_hold_more_noise() -> None:
 
 
 def test_sets_found_for_a_function_hold_its_bounds() -> None:
-    """The bound of the example's results is proven, although its integers cancel."""
+    """The bound of the example's results is proven, although the integers partly cancel."""
     values = np.full((4, 100), 50)
 
     def function(x: Any) -> Any:

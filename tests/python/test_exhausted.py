@@ -1,4 +1,4 @@
-"""Exhausted noise budgets and overflows give errors instead of wrong values, also for noise of few distinct values."""
+"""Exhausted noise budgets and overflows give errors instead of wrong values, also if the noise has few distinct values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_no_exhausted_ciphertext_decrypts_wrongly(number: int) -> None:
     """
     case = Case(number)
     found = outcome(case, **word_of(case))
-    # CKKS values that still fit are decrypted, so the outcome may be "right"
+    # CKKS values that still fit can be decrypted, so the outcome may be "right"
     assert found in (("error", "right") if case.scheme == "ckks" else ("error",))
 
 
@@ -55,7 +55,7 @@ def test_correct_values_are_decrypted(scheme: str, loaded: bool) -> None:
 
 @EXACT
 def test_unchecked_decrypts_beyond_the_estimate(scheme: str) -> None:
-    """The estimate is a bound: beyond it, `unchecked` decrypts as long as the measured noise leaves one bit."""
+    """The estimate is a bound: when it is exhausted, `unchecked` decrypts as long as the measured noise leaves one bit."""
     secret, server = party(scheme)
     values = np.arange(secret.parameters.slots)
     x, expected = server.bind(secret.encrypt(values)), values.astype(object)
@@ -75,7 +75,7 @@ def test_unchecked_decrypts_beyond_the_estimate(scheme: str) -> None:
 
 
 def without_figures(data: bytes) -> bytes:
-    """Returns the same ciphertext as a file without a noise estimate, like files of format 1."""
+    """Returns the same ciphertext as a file without a noise estimate, as in format 1."""
     container = parse(data)
     header = {k: v for k, v in container.header.items() if k != "noise"}
     return build(Container(container.type, header, container.arrays, container.version))
@@ -84,8 +84,10 @@ def without_figures(data: bytes) -> bytes:
 @EXACT
 @pytest.mark.parametrize(("factor", "most"), [(1000, 6), (3, 6), (2, 24)])
 def test_exhaustion_without_an_estimate_is_rarely_missed(scheme: str, factor: int, most: int) -> None:
-    """The noise of a constant has a dozen distinct values, so its exhaustion can be missed: in at most one of thirty cases.
-    Doubled constants wrap by nearly whole multiples of moduli near powers of two: at most one of five cases is missed.
+    """The noise of a constant has about a dozen distinct values, so its exhaustion can be missed, but at most in one of
+    thirty cases. If the constant is doubled again and again, it wraps by nearly whole multiples of moduli near powers of
+    two. Then at most one of five cases is missed.
+
     """
     secret, server = party(scheme)
     x, tried, missed = server.bind(secret.encrypt(np.full(secret.parameters.slots, 7))), 0, 0
@@ -106,7 +108,7 @@ def test_exhaustion_without_an_estimate_is_rarely_missed(scheme: str, factor: in
 
 @EXACT
 def test_noise_beyond_a_files_estimate(scheme: str) -> None:
-    """A file whose noise figure is too small is refused by the measured noise, long before the limit."""
+    """If a file states too little noise, the file is refused by the measured noise, long before the limit."""
     secret, server = party(scheme)
     x = server.bind(secret.encrypt(np.arange(secret.parameters.slots)))
     y = x
@@ -124,7 +126,7 @@ def test_noise_beyond_a_files_estimate(scheme: str) -> None:
 
 
 def test_shrink_without_a_noise_figure() -> None:
-    """shrink without a noise figure raises an error instead of choosing one prime; with a level it works."""
+    """Without a noise figure, shrink raises an error instead of choosing one prime; with a level it works."""
     secret, server = party("bfv")
     x = server.bind(secret.encrypt(np.arange(secret.parameters.slots)))
     y = server.from_bytes(without_figures((x + x).to_bytes()))
@@ -152,7 +154,7 @@ def reloaded(x: hg.ckks.Tensor) -> hg.ckks.Tensor:
 
 @pytest.mark.parametrize("count", [1, 100])
 def test_values_that_outgrow_their_modulus(count: int) -> None:
-    """300,000^3 exceeds a room of 2^41: `precision` is None, and decryption refuses the result, also after loading."""
+    """300,000^3 exceeds a room of 2^41, so `precision` is None and decryption refuses the result, also after loading."""
     secret, _ = party("ckks")
     x = ckks(np.full(count, 300_000.0))
     cube = x * x * x
@@ -173,7 +175,10 @@ def test_values_that_outgrow_their_modulus(count: int) -> None:
 
 
 def test_intermediate_values_may_exceed_the_room() -> None:
-    """Sums, products and rescalings are modular. So a difference that fits the room decrypts, even if its operands do not fit."""
+    """Sums, products and rescalings are modular. So a difference that fits the room can be decrypted, even if its operands
+    do not fit.
+
+    """
     secret, _ = party("ckks")
     values = np.linspace(1, 1000, 64)
     x = ckks(values)
@@ -185,10 +190,10 @@ def test_intermediate_values_may_exceed_the_room() -> None:
 
 
 def test_many_wrapped_values_are_detected() -> None:
-    """Many distinct wrapped values exceed a falsely declared bound or reach the edge of the modulus."""
+    """Many distinct wrapped values exceed a bound that was declared falsely, or reach the edge of the modulus."""
     secret, _ = party("ckks")
     x = ckks(np.random.default_rng(3).normal(0, 100_000, secret.parameters.slots))
-    cube = reloaded(hg.ckks.within(x * x * x, 1000))  # a false declared bound, which would count as proof
+    cube = reloaded(hg.ckks.within(x * x * x, 1000))  # a false declared bound, which would be taken as a proof
     with pytest.raises(hg.RoomError, match="outside of the bounds"):
         secret.decrypt(cube)
     at_the_edge = reloaded(hg.ckks.within(x * x * x, secret.parameters.room * 0.99))
@@ -197,7 +202,7 @@ def test_many_wrapped_values_are_detected() -> None:
 
 
 def test_bounds_of_results_follow_the_declared_bound() -> None:
-    """The bounds of a loaded result follow from the `bound` that the caller gave at encryption, not from the values."""
+    """The bounds of a loaded result follow from the `bound` that the caller gave at encryption and not from the values."""
     secret, server = party("ckks")
     values = np.linspace(-2, 2, secret.parameters.slots)
     small, plain = ckks(values, bound=2.5), ckks(values)
@@ -222,7 +227,7 @@ def test_bounds_of_results_follow_the_declared_bound() -> None:
 
 
 def test_rescaling_to_rounding_errors_is_refused() -> None:
-    """Rescaling to a scale that leaves only the rounding error is refused, in two steps or in one."""
+    """Rescaling is refused if the new scale leaves only the rounding error, whether in two steps or in one."""
     x = ckks(np.ones(4))
     low = hg.ckks.rescale
     with pytest.raises(hg.ScaleError, match="smallest scale"):

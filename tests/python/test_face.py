@@ -1,4 +1,4 @@
-"""All schemes share one interface: classes without scheme names, tensor methods, and one meaning of axes."""
+"""All schemes share one interface: names of classes contain no scheme, tensors have methods, and axes have one meaning."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from rigs import N
 
 PACKAGE = Path(hg.__file__).parent
 SCHEMES = {"exact", "ckks", "tfhe", "bfv", "bgv"}
-#: Modules that depend on no scheme; those whose errors or options belong to a scheme are left out.
+#: Modules that depend on no scheme. Modules whose errors or options belong to a scheme are not listed.
 SHARED = {f"{room}.{p.stem}" for room in ("_common", "programs") for p in (PACKAGE / room).glob("[a-z]*.py")} | {"keys"}
 SHARED -= {"_common.columns", "programs.bootstraps", "_common.key_needs"}
 
 
 @functools.cache
 def exact() -> tuple[Any, Any]:
-    """Returns BFV's secret key and server, with the rotations of a sum over slots."""
+    """Returns BFV's secret key and a server, with the rotations for a sum over slots."""
     secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.exact.Parameters(rigs.specs("w64"))))
     steps = [1 << i for i in range((N // 2).bit_length() - 1)]
     return secret, hg.Server(secret.evaluation_keys(rotations=steps, columns=True))
@@ -56,8 +56,9 @@ def opened(x: Any) -> Any:
 
 @pytest.mark.parametrize("name", sorted(SHARED))
 def test_shared_modules_name_no_scheme(name: str) -> None:
-    """The code of shared modules contains no scheme's name; docstrings and messages may. `scripts/check_layers.py` checks
-    the imports of shared modules.
+    """The code of shared modules contains no name of a scheme; docstrings and messages may contain one.
+    `scripts/check_layers.py` checks the imports of shared modules.
+
     """
     tree = ast.parse((PACKAGE / f"{name.replace('.', '/')}.py").read_text(encoding="utf-8"))
     named = {getattr(n, "id", "") for n in ast.walk(tree)} | {getattr(n, "attr", "") for n in ast.walk(tree)}
@@ -69,7 +70,7 @@ def test_shared_modules_name_no_scheme(name: str) -> None:
 
 
 def test_shared_classes_make_the_schemes() -> None:
-    """Shared classes return the scheme's class for an engine object, and for bytes by the scheme that wrote them."""
+    """Shared classes return the class of the scheme: for an engine object its scheme, for bytes the scheme that wrote them."""
     for secret, module in ((exact()[0], hg.bfv), (ckks_rig.party().secret, hg.ckks), (tfhe_rig.party().secret, hg.tfhe)):
         assert type(secret) is module.SecretKey
         assert type(hg.SecretKey(secret._core)) is module.SecretKey
@@ -88,7 +89,7 @@ def test_shared_classes_make_the_schemes() -> None:
 
 
 def test_load_refuses_files_of_another_kind(tmp_path: Path) -> None:
-    """load refuses a file of another kind than the requested one."""
+    """load refuses a file if another kind was requested."""
     path = tmp_path / "x.hg"
     x, _ = integers(2)
     x.save(path)
@@ -101,7 +102,7 @@ def test_load_refuses_files_of_another_kind(tmp_path: Path) -> None:
 
 
 def test_objects_are_read_from_any_buffer(tmp_path: Path) -> None:
-    """Tensors and keys of each scheme are read from every kind of buffer; secret keys only by their own class."""
+    """Tensors and keys of each scheme are read from every kind of buffer; a secret key is read only by its own class."""
     path = tmp_path / "x.hg"
     for secret, keys in (
         (exact()[0], exact()[1].keys),
@@ -160,7 +161,7 @@ def test_headers_beyond_the_format_are_not_parsed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_plaintexts_of_each_scheme() -> None:
-    """One function encodes plaintexts of each scheme, with the scheme's options."""
+    """One function encodes plaintexts for every scheme, with the options of the scheme."""
     assert type(hg.encode(ckks_rig.parameters(), np.ones(3), level=2)) is hg.ckks.Plaintext
     assert isinstance(exact()[1].encode([1, 2]), hg.bfv.Plaintext)
     with pytest.raises(hg.ParameterError, match="'coefficients' of plaintexts: their options are slots, level, scale"):
@@ -189,7 +190,7 @@ LACKING: dict[str, tuple[Callable[[], Any], str]] = {
 
 @pytest.mark.parametrize("name", LACKING)
 def test_operations_that_a_scheme_lacks(name: str) -> None:
-    """An operation that the scheme lacks is a DtypeError that names the alternatives."""
+    """If the scheme lacks an operation, a DtypeError names the alternatives."""
     call, message = LACKING[name]
     with pytest.raises(hg.DtypeError, match=message):
         call()
@@ -224,7 +225,7 @@ def test_a_layer_over_features() -> None:
 
 
 def test_a_layer_with_progress() -> None:
-    """With a progress callback, the product runs limb by limb with the same bits; progress ends at 1."""
+    """With a progress callback, the product runs limb by limb and gives the same bits; progress ends at 1."""
     x = ckks_rig.party().tensor(ckks_rig.real(4))
     seen: list[float] = []
     once = hg.matmul(W, x, axis=0)
@@ -235,7 +236,7 @@ def test_a_layer_with_progress() -> None:
 
 
 def test_a_layer_of_large_weights() -> None:
-    """Integer weights beyond 2,000 cost no level; weights beyond 63 bits are refused with the remedy."""
+    """Integer weights beyond 2,000 cost no level. Weights beyond 63 bits are refused, and the error states the remedy."""
     p = ckks_rig.party()
     values = ckks_rig.real(4) / 4
     x = p.tensor(values)
@@ -246,7 +247,7 @@ def test_a_layer_of_large_weights() -> None:
 
 
 def test_an_ambiguous_axis_must_be_named() -> None:
-    """If a square matrix fits both slots and ciphertexts, the axis must be named."""
+    """If a square matrix fits both the slots and the ciphertexts, the caller must name the axis."""
     parameters = ckks_rig.parameters(slots=4)
     p = ckks_rig.Party(parameters, tuple(range(4)) + tuple(range(-3, 0)))
     values = np.arange(16.0).reshape(4, 4) / 16
@@ -315,7 +316,7 @@ def test_matrices_of_integers() -> None:
 
 
 def test_matrices_of_tfhe() -> None:
-    """TFHE tensors have NumPy's matrix product, or a product along an axis."""
+    """TFHE tensors support NumPy's matrix product and a product along an axis."""
     p = tfhe_rig.party()
     values = np.arange(12, dtype=np.uint8).reshape(2, 3, 2)
     w = np.array([[1, 2, 3], [0, 1, 1]], dtype=np.uint8)
@@ -390,7 +391,10 @@ def test_sums_over_slots() -> None:
 
 
 def test_strict_mode() -> None:
-    """In strict mode, values that may exceed their modulus, here 2^9, are not decrypted or saved; the mode is per thread."""
+    """In strict mode, values that may exceed their modulus, here 2^9, are neither decrypted nor saved. Each thread has its
+    own mode.
+
+    """
     p = ckks_rig.party()
     x = p.tensor(np.full(SLOTS, 1.0), level=1)
     half = x * 300
@@ -398,7 +402,7 @@ def test_strict_mode() -> None:
     assert wide.precision is None
     with hg.strict():
         np.testing.assert_allclose(p.secret.decrypt(half), 300, atol=1e-3)
-        np.testing.assert_allclose(p.secret.decrypt(wide - half), 300, atol=1e-3)  # the product is proven to fit again
+        np.testing.assert_allclose(p.secret.decrypt(wide - half), 300, atol=1e-3)  # the product is proven again to fit
         for call in (lambda: p.secret.decrypt(wide), wide.to_bytes, lambda: wide.save("wide.hg")):
             with pytest.raises(hg.RoomError):
                 call()
@@ -451,7 +455,10 @@ CKKS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], dict[str, Any]
 
 @pytest.mark.parametrize("name", CKKS)
 def test_ckks_parameters_for(name: str) -> None:
-    """The set has the needed levels, room, keys and precision; no set with one level less runs the function."""
+    """The set has the levels, room, keys and precision that the function needs. No set with one level less can run the
+    function.
+
+    """
     function, clear, options = CKKS[name]
     params = hg.parameters_for(function, _REALS, scheme="ckks", **options)
     assert params.security == "128-bit"
@@ -469,7 +476,7 @@ def test_ckks_parameters_for(name: str) -> None:
 
 
 def test_ckks_parameters_list_the_needed_keys() -> None:
-    """The needed rotations and the conjugation are reported."""
+    """The rotations and the conjugation that the function needs are reported."""
     params = hg.parameters_for(
         lambda x: [hg.ckks.rotate(x, [5, 0]), hg.ckks.conjugate(x), hg.ckks.sum_slots(x, 4)],
         _REALS + 1j,
@@ -481,7 +488,7 @@ def test_ckks_parameters_list_the_needed_keys() -> None:
 
 
 def test_tfhe_parameters_for() -> None:
-    """Integers get a set of digits, gates a set of bits, each with the requested failure probability."""
+    """For integers a set for digits is found, for gates a set for bits, each with the requested failure probability."""
     numbers = np.arange(3, dtype=np.uint8)
     products = hg.parameters_for(lambda x: hg.tfhe.sum(x * x, dtype=x.dtype) + x[0], numbers, scheme="tfhe")
     assert (products.name, products.needs) == ("2_2", {})
@@ -511,7 +518,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_impossible_searches_end(name: str) -> None:
-    """Impossible searches end in a typed error with the reason."""
+    """If a search is impossible, a typed error states the reason."""
     require_refused(*REFUSED[name])
 
 
@@ -519,7 +526,7 @@ def test_impossible_searches_end(name: str) -> None:
 
 
 def test_tfhe_sets_by_numbers() -> None:
-    """The numbers of a named set give that set; the error for missing numbers names all of them."""
+    """The numbers of a named set give this set. If numbers are missing, the error names all of them."""
     numbers: dict[str, Any] = {
         "n": 920,
         "k": 1,

@@ -1,5 +1,5 @@
-"""CKKS bootstrapping with few slots, which has its own transforms and packs real and imaginary parts into one ciphertext,
-gives the same values.
+"""CKKS bootstrapping with few slots gives the same values. Bootstrapping with few slots has special transforms, and packs
+real and imaginary parts into one ciphertext.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ party = functools.cache(Party)
     ids=["real", "complex", "pairs", "shape", "two"],
 )
 def test_bootstrapped_values_have_the_promised_precision(slots: int, shape: tuple[int, ...], parts: int) -> None:
-    """The precision is at least the promised precision and the precision of the set with all slots; values repeat with the
-    period."""
+    """The precision is at least the promised precision and at least the precision of the set with all slots. Values repeat
+    with the period.
+
+    """
     p = party(slots)
     values = p.values(*shape, parts=parts)
     y = hg.ckks.bootstrap(p.tensor(values))
@@ -66,7 +68,7 @@ def test_bootstrapped_values_have_the_promised_precision(slots: int, shape: tupl
 
 
 def test_complex_values_of_few_slots_take_one_sine() -> None:
-    """A complex tensor takes one sine with few slots and two with all slots, as the number of products shows."""
+    """For a complex tensor, few slots take one sine and all slots take two, as the number of products shows."""
 
     def products(slots: int, parts: int) -> int:
         p = hg.ckks.parameters(n=N, depth=3, log_scale=39, bootstrap=True, slots=slots, insecure=True)
@@ -86,7 +88,7 @@ def test_complex_values_of_few_slots_take_one_sine() -> None:
 
 
 def test_iterations_bounds_tables_programs_and_files(tmp_path: Path) -> None:
-    """Iterations, bounds, tables, programs and files work as with all slots."""
+    """Iterations, bounds, tables, programs and files work in the same way as with all slots."""
     p = party(32)
     values = p.values(2)
     x = p.tensor(values)
@@ -107,9 +109,9 @@ def test_iterations_bounds_tables_programs_and_files(tmp_path: Path) -> None:
 
 
 def test_sets_by_slots() -> None:
-    """Sets with few slots are found by need and by numbers; more slots than places are refused."""
+    """Sets with few slots are found by need and by numbers. More slots than places are refused."""
     p = hg.ckks.parameters(depth=4, precision=16, bootstrap=True, slots=300)
-    # the number of slots is no power of two, so the set has the transforms of all places
+    # the number of slots is not a power of two, so the set has the transforms for all places
     assert (p.slots, p.period) == (300, p.n // 2)
     assert hg.ckks.parameters(depth=4, precision=16, bootstrap=True, slots=512).period == 512
     with pytest.raises(hg.ParameterError, match=r"at most 1,024.*, not 2,048"):

@@ -1,4 +1,4 @@
-"""Forecasts of all schemes follow from counts of calls and measured rates, without computation."""
+"""Forecasts of all schemes are calculated from counts of calls and measured rates, without running the computation."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def rates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def seconds_of(function: Any, *operands: Any) -> float:
-    """Returns twice the engine's predicted time. For bootstraps of TFHE, which the engine does not predict, returns a
+    """Returns twice the engine's predicted time. For TFHE's bootstraps, which the engine does not predict, returns one
     millisecond per layer.
+
     """
     core, _ = forecasting.recorded(function, *operands)
     return 2 * core.times[1] or 1e-3 * core.calls.get("evaluate", 0)
@@ -43,7 +44,7 @@ def near(function: Any, *operands: Any) -> None:
 
 
 def test_exact_schemes(exact: tuple[Any, Any]) -> None:
-    """Forecast seconds are within a factor of two; bytes and calls equal the recorded program's."""
+    """Forecast seconds are within a factor of two; bytes and calls equal those of the recorded program."""
     x = exact[1]
 
     def function(x: Any) -> Any:
@@ -61,7 +62,7 @@ def test_exact_schemes(exact: tuple[Any, Any]) -> None:
 
 
 def test_a_forecast_does_no_work(exact: tuple[Any, Any]) -> None:
-    """A forecast of 1,000 items takes no time or memory for them, and predicts 1,000 times the products."""
+    """A forecast for 1,000 items takes no time or memory for these items, and predicts 1,000 times as many products."""
     x = exact[1]
     hg.forecast(lambda x: x * x, x)  # the first forecast measures the rates
     one = hg.forecast(lambda x: x * x, x)
@@ -77,8 +78,9 @@ def test_a_forecast_does_no_work(exact: tuple[Any, Any]) -> None:
 
 
 def test_ckks_and_tfhe() -> None:
-    """CKKS and TFHE have their own rates. Functions may have several operands and results; a function of views only takes no
-    time.
+    """CKKS and TFHE have their own rates. Functions may have several operands and results; a function that only makes views
+    takes no time.
+
     """
     secret = hg.SecretKey.generate(hg.ckks.parameters(depth=2, precision=20))
     x = hg.Server(secret.evaluation_keys()).bind(secret.encrypt([0.5], pad=True))
@@ -94,7 +96,7 @@ def test_ckks_and_tfhe() -> None:
 
 
 def test_without_keys_and_on_the_lowest_level() -> None:
-    """Without keys or on the lowest level, the rate of products cannot be measured, but sums can be forecast."""
+    """Without keys or at the lowest level, the rate of products cannot be measured, but sums can still be forecast."""
     secret = hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20))
     for x in (secret.encrypt([0.5], pad=True), secret.encrypt([0.5], pad=True, level=1)):
         assert hg.forecast(lambda a: a + a, x).seconds > 0
@@ -103,7 +105,7 @@ def test_without_keys_and_on_the_lowest_level() -> None:
 
 
 def test_errors(exact: tuple[Any, Any], tmp_path: Path) -> None:
-    """The function's own errors propagate; unsupported functions raise typed errors; recording ends after each error."""
+    """Errors of the function propagate, and unsupported functions raise typed errors. Recording ends after each error."""
     secret, x = exact
 
     def fails(x: Any) -> Any:
@@ -126,7 +128,7 @@ def test_errors(exact: tuple[Any, Any], tmp_path: Path) -> None:
 
 
 def test_repr_and_report(exact: tuple[Any, Any]) -> None:
-    """repr is one line; notebooks show a table."""
+    """repr gives one line; notebooks show a table."""
     f = hg.forecast(lambda x: x + x, exact[1])
     assert repr(f).startswith("<forecast: about ")
     assert "1 add" in repr(f)
@@ -134,7 +136,7 @@ def test_repr_and_report(exact: tuple[Any, Any]) -> None:
 
 
 def test_forecasts_follow_measured_rates(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rates are measured: a device twice as slow gives twice the seconds."""
+    """Rates are measured: on a device that is twice as slow, a forecast has twice the seconds."""
     x = exact[1]
     measured = forecasting._measured
     monkeypatch.setattr(forecasting, "_RATES", {})
@@ -145,7 +147,10 @@ def test_forecasts_follow_measured_rates(exact: tuple[Any, Any], monkeypatch: py
 
 
 def test_a_server_refuses_computations_beyond_its_limits(exact: tuple[Any, Any]) -> None:
-    """A server refuses a computation beyond its limits before it runs, with its forecast; others run."""
+    """A server forecasts a computation before running it. If the forecast exceeds the server's limits, the computation is
+    refused; others run.
+
+    """
     secret, x = exact
     keys = x._keys
 
@@ -170,11 +175,11 @@ def test_a_server_refuses_computations_beyond_its_limits(exact: tuple[Any, Any])
     seen = []
     with pytest.raises(hg.LimitError):
         hg.Server(keys, costs=hg.Costs(seconds=0)).compute(lambda x: seen.append(x) or square(x), x)
-    assert len(seen) == 1  # the limit forecasts a recording and does not run the function
+    assert len(seen) == 1  # for the limit, the function is recorded and forecast but does not run
 
 
 def test_invalid_costs(exact: tuple[Any, Any]) -> None:
-    """Invalid limits raise typed errors; limits refuse computations that cannot be forecast."""
+    """Invalid limits raise typed errors. If limits are set, computations that cannot be forecast are refused."""
     for wrong in ({"seconds": "1"}, {"nbytes": 1.5}, {"result_bytes": True}):
         with pytest.raises(hg.DtypeError):
             hg.Costs(**wrong)

@@ -1,4 +1,4 @@
-"""Known answers: files of formats 1 to 3 stay readable, and their bytes follow from the seed on every device.
+"""Known answers: files of formats 1 to 3 remain readable, and on every device the seed determines their bytes.
 
 `python tests/python/test_formats.py` writes missing files and never overwrites existing ones.
 """
@@ -28,7 +28,7 @@ DATA = Path(__file__).with_name("data")
 SEED = b"a seed for known answers, public"
 VALUES = np.arange(-512, 512)
 
-# SHA-256 of each file. A changed digest means that the format or a random draw has changed: then increase the version.
+# The SHA-256 of each file. If a digest changes, the format or a random draw has changed. Then the version must be increased.
 DIGESTS_1: dict[str, str] = {
     "secret-key-w32.hg": "0fcdf958d51f648b623e293b1bb2b3a5ca6080ade437cfc1a767f4ec1d03cd15",
     "evaluation-keys-w32.hg": "d3ae65ac49dad259f424321992a95bf8e8fbb6e056a7386e3fa676ebabfaef47",
@@ -126,7 +126,7 @@ DIGESTS_3: dict[str, str] = {
     "ckks-public-key-divides-w64.hg": "a79948b4ae1b105514471614a125e2e3a3eb781dbc6183a78b13c9bf8d9cd580",
     "ckks-public-key-w64.hg": "b09315c526c79f627bd57432be455f5b62ac3c9c055a88ed80fcf902a82cde2f",
 }
-DIVIDES = "ckks-public-key-divides"  #: a public key also over the special primes, which format 1 lacks
+DIVIDES = "ckks-public-key-divides"  #: the public key also has the special primes, which format 1 lacks
 DIGESTS = {1: DIGESTS_1, 2: DIGESTS_2, 3: DIGESTS_3}
 FILES = [(version, name) for version, digests in DIGESTS.items() for name in digests]
 VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
@@ -138,14 +138,14 @@ def folder(version: int) -> Path:
 
 
 def small_set(word_size: int, moduli: list[int], special: int) -> hg.bfv.Parameters:
-    """Returns a set of one or two primes, which gives small files."""
+    """Returns a set of one or two primes, so its files are small."""
     log_q = 56 if word_size == 32 else 50
     return hg.bfv.Parameters(_core.exact.Parameters(_core.exact.make_spec(N, log_q, special, moduli, word_size, 0, True)))
 
 
 @functools.cache
 def made(word_size: int) -> dict[str, Any]:
-    """Returns one object of each kind from the seed, drawn in this order."""
+    """Returns one object of each kind; they are drawn from the seed in this order."""
     secret = rigs.secret_for_test(small_set(word_size, [12289] if word_size == 32 else [257, 769], 1), SEED)
     wide = word_size == 64
     packing = {"coefficients": 0} if wide else {"slots": 0}
@@ -186,7 +186,7 @@ REALS = np.linspace(-1, 1, 16)
 
 @functools.cache
 def made_ckks(word_size: int) -> dict[str, Any]:
-    """Returns CKKS's objects; with 32-bit words, the primes of a level are no prefix of those above."""
+    """Returns CKKS's objects. With 32-bit words, the primes of a level are not the first primes of the level above."""
     parameters = hg.ckks.parameters(n=N, levels=2, log_scale=30, base_bits=40, special=2, slots=16, insecure=True)
     if word_size == 32:
         primes = sorted(_core.exact.batching_primes(N, 27 * 2, 2)) + _core.exact.batching_primes(N, 29 * 4, 4)
@@ -205,7 +205,7 @@ def made_ckks(word_size: int) -> dict[str, Any]:
         f"{DIVIDES}-w{word_size}.hg": secret.public_key(),
         f"ckks-public-key-w{word_size}.hg": hg.load(
             folder(2) / f"ckks-public-key-w{word_size}.hg"
-        ),  # public key in the form of format 2
+        ),  # a public key in the form of format 2
     }
     if word_size == 32:
         found["ckks-degree-two-w32.hg"] = hg.ckks.multiply(x, x, relinearize=False, rescale=False)
@@ -222,7 +222,10 @@ def all_made() -> dict[str, Any]:
 
 @pytest.mark.parametrize(("version", "name"), FILES)
 def test_known_file(version: int, name: str, tmp_path: Path) -> None:
-    """The digest is known, and the seed gives the same bytes; in older formats, the numbers for noise and bounds differ."""
+    """The file has the known digest, and the seed gives the same bytes. In older formats, only the numbers for noise and
+    bounds differ.
+
+    """
     data = (folder(version) / name).read_bytes()
     assert hashlib.sha256(data).hexdigest() == DIGESTS[version][name]
     all_made()[name].save(tmp_path / name)
@@ -238,7 +241,7 @@ def test_known_file(version: int, name: str, tmp_path: Path) -> None:
 
 
 def test_files_and_digests_match() -> None:
-    """Every file has a digest and every digest a file; the files stay small."""
+    """Every file has a digest, every digest has a file, and the files are small."""
     for version, digests in DIGESTS.items():
         files = list(folder(version).iterdir())
         later = {name for name in all_made() if name.startswith(DIVIDES)} if version == 1 else set()
@@ -265,7 +268,7 @@ def test_old_files_are_read(version: int, word_size: int) -> None:
     assert isinstance(product, hg.Tensor)
     assert secret.id == keys.id == public.id == x.key_id == product.key_id
     assert (product.degree, x.degree) == (2, 1)
-    assert (product.noise_budget is None) == (version == 1)  # version 1 has no noise figure
+    assert (product.noise_budget is None) == (version == 1)  # version 1 has no noise estimate
     assert x.noise_budget is not None
     assert not x.is_trusted
     assert not product.is_trusted
@@ -313,7 +316,7 @@ def test_old_files_of_bgv_are_read(version: int, word_size: int) -> None:
 @VERSIONS
 @pytest.mark.parametrize("word_size", [32, 64])
 def test_old_files_of_ckks_are_read(version: int, word_size: int) -> None:
-    """Old CKKS files are read with their scales, levels and keys, and can be computed on."""
+    """Old CKKS files are read with their scales, levels and keys, and the tensors can be used in computations."""
     secret = hg.SecretKey.load(folder(version) / f"ckks-secret-key-w{word_size}.hg")
     assert isinstance(secret, hg.ckks.SecretKey)
     names = ("ciphertext", "product", "public-key", "evaluation-keys")
@@ -329,7 +332,7 @@ def test_old_files_of_ckks_are_read(version: int, word_size: int) -> None:
     near: dict[str, Any] = {"rtol": 0, "atol": 1e-3}
     for tensor, expected in ((x, REALS), (product, REALS**2), (public.encrypt(REALS), REALS)):
         np.testing.assert_allclose(secret.decrypt(tensor, unchecked=version < 3), expected, **near)
-    if version < 3:  # older files have no range, or the room as the range; a square exceeds this range
+    if version < 3:  # older files have no range or the room as range, which a square exceeds
         with pytest.raises(hg.RoomError):
             secret.decrypt(product)
     bound = hg.Server(keys).bind(x)
@@ -372,8 +375,9 @@ def test_the_model_computes_the_words_of_files(version: int, word_size: int) -> 
 @VERSIONS
 @pytest.mark.parametrize("word_size", [32, 64])
 def test_the_format_page_describes_ckks_files(version: int, word_size: int) -> None:
-    """Files of CKKS can be decoded by docs/format.md alone: values at the 5^s-th roots, and the plaintexts of a rotation
-    key's rows.
+    """CKKS files can be decoded by docs/format.md alone. The test decodes the values at the 5^s-th roots, and the plaintexts
+    of the rows of a rotation key.
+
     """
     files = parsed(version, word_size, "ckks-")
     cipher, keys = files["ciphertext"], files["evaluation-keys"]
@@ -392,17 +396,17 @@ def test_the_format_page_describes_ckks_files(version: int, word_size: int) -> N
     name = f"rotation{galois}" if word_size == 64 else "relinearization"
     found = keys.header["rotations"][str(galois)] if word_size == 64 else keys.header["relinearization"]
     moduli = [*p["chain"], *p["special"]]
-    assert p["digits"] == [len(p["chain"])]  # one digit: g is 1 modulo all of Q
+    assert p["digits"] == [len(p["chain"])]  # there is one digit, so g is 1 modulo all of Q
     words, drawn = keys.arrays[name][0].astype(object), bytes.fromhex(found)
     body = crt([from_ntt(w, q) for w, q in zip(words, moduli, strict=True)], moduli)
     mask = crt([from_ntt(uniform(drawn, KEY_MASK, i, 0, 0, N, q), q) for i, q in enumerate(moduli)], moduli)
     error = centred(body + times(mask, secret) - math.prod(p["special"]) * target, math.prod(moduli))
-    assert 0 < max(abs(error)) < 29  # the Gaussian's largest value is 28
+    assert 0 < max(abs(error)) < 29  # the table's largest magnitude is 28
 
 
 @pytest.mark.parametrize(("version", "name"), FILES)
 def test_inspect(version: int, name: str) -> None:
-    """inspect describes a file without its words."""
+    """inspect describes a file and shows none of its words."""
     told = json.loads(_core.container.inspect(str(folder(version) / name)))
     scheme = name.split("-")[0] if name.startswith(("bgv", "ckks")) else "bfv"
     if scheme == "ckks":
@@ -416,7 +420,7 @@ def test_inspect(version: int, name: str) -> None:
 
 
 def write() -> None:
-    """Writes missing files of the newest format and prints the digests of all."""
+    """Writes missing files of the newest format and prints the digests of all files."""
     newest = folder(max(DIGESTS))
     newest.mkdir(parents=True, exist_ok=True)
     for name, thing in all_made().items():

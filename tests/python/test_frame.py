@@ -1,4 +1,4 @@
-"""Encrypted data frames: statistics, groups and files against pandas, and typed errors."""
+"""Compares encrypted data frames with pandas: statistics, groups and files. Also tests typed errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import heliograph as hg
 
 
 class Rig:
-    """An owner, a server, and a frame that both hold, encrypted and in clear."""
+    """An owner, a server, and one frame in two forms: encrypted and in clear."""
 
     def __init__(self, frame: Any, parameters: hg.frame.Parameters | None = None, **options: Any) -> None:
         self.clear = frame
@@ -27,12 +27,12 @@ class Rig:
         self.frame = self.server.bind(self.owner.encrypt(frame))
 
     def found(self, answer: hg.frame.Answer) -> Any:
-        """Returns the decrypted answer, after it went through a file's bytes."""
+        """Returns the decrypted answer after it was written to bytes and read again."""
         return self.owner.decrypt(hg.frame.Answer.from_bytes(answer.to_bytes()))
 
 
 def random_frame(seed: int, rows: int = 60) -> pd.DataFrame:
-    """Returns columns of all kinds; every second seed has NULLs."""
+    """Returns columns of all kinds; for every second seed they have NULLs."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {
@@ -57,7 +57,7 @@ REALS, EXACT = ["a", "b", "c"], ["n", "m", "flag"]
 
 @pytest.fixture(scope="module", params=[0, 1, 3])
 def rig(request: pytest.FixtureRequest) -> Rig:
-    """Returns a frame without NULLs, and two with NULLs."""
+    """Returns a frame without NULLs and two frames with NULLs, one at a time."""
     return Rig(random_frame(request.param), depth=3 + request.param % 2)
 
 
@@ -97,7 +97,7 @@ def test_describe(rig: Rig) -> None:
 
 @pytest.mark.parametrize("name", ["cov", "corr"])
 def test_pairs(rig: Rig, name: str) -> None:
-    """Covariances and correlations count the rows in which both columns have values."""
+    """Covariances and correlations use the rows in which both columns have values."""
     reals, every = rig.frame[REALS], rig.frame[REALS + EXACT].astype(float)
     alike(rig.found(getattr(reals, name)()), getattr(rig.clear[REALS], name)())
     alike(rig.found(getattr(every, name)()), getattr(rig.clear[REALS + EXACT].astype(float), name)())
@@ -107,7 +107,7 @@ def test_pairs(rig: Rig, name: str) -> None:
 
 
 def test_arithmetic(rig: Rig) -> None:
-    """Sums, products and powers of columns have NULL where an operand has."""
+    """Sums, products and powers of columns are NULL where an operand is NULL."""
     f, c = rig.frame, rig.clear
     cases = [
         (f["a"] * f["b"], c["a"] * c["b"]),
@@ -123,7 +123,7 @@ def test_arithmetic(rig: Rig) -> None:
 
 
 def test_groups(rig: Rig) -> None:
-    """Aggregations of groups have the labels of pandas. Rows with a NULL key are in no group."""
+    """Aggregations of groups have the labels of pandas. Rows whose key is NULL are in no group."""
     requests = {"a": ["mean", "std"], "b": ["count", "var"], "n": "sum"}
     found = rig.found(rig.frame.groupby("region").agg(requests))
     expected = rig.clear.groupby("region").agg(requests)
@@ -136,7 +136,7 @@ def test_groups(rig: Rig) -> None:
 
 
 def test_forms_of_aggregations(rig: Rig) -> None:
-    """Lists, dicts, named results and a list of one key have the labels of pandas."""
+    """Lists, dicts, named results and a list with one key give the labels of pandas."""
     f, c = rig.frame, rig.clear
     for use in (
         lambda t: t.groupby(["region"])["a"].mean(),
@@ -170,7 +170,7 @@ def test_forms_of_aggregations(rig: Rig) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_groups_of_several_columns(seed: int) -> None:
-    """A group is a combination of keys that rows have."""
+    """Each combination of keys that occurs in some row is a group."""
     frame = random_frame(seed, 20)
     rig = Rig(frame, depth=4)
     for use in (
@@ -186,7 +186,7 @@ def test_groups_of_several_columns(seed: int) -> None:
 
 
 def test_groups_without_values() -> None:
-    """A group of NULLs sums to 0 and has no mean; a group of one row has no deviation."""
+    """A group that has only NULLs sums to 0 and has no mean; a group of one row has no deviation."""
     frame = pd.DataFrame({"k": ["a", "a", "b", None], "x": [1.5, 2.0, np.nan, 3.0], "n": pd.array([1, 2, None, 4], "Int64")})
     rig = Rig(frame)
     found = rig.found(rig.frame.groupby("k").agg(["sum", "count", "mean", "std"]))
@@ -195,7 +195,7 @@ def test_groups_without_values() -> None:
 
 
 def test_least_squares(rig: Rig) -> None:
-    """Coefficients are those of complete rows, within the stated error."""
+    """Coefficients are computed from the complete rows and are within the stated error."""
     rows = rig.clear[["a", "b", "c", "n"]].dropna().astype(float)
     found = rig.found(rig.frame.astype(float).least_squares("b", ["a", "c", "n"]))
     design = np.column_stack([np.ones(len(rows)), rows[["a", "c", "n"]]])
@@ -217,7 +217,7 @@ def test_exact_least_squares() -> None:
 
 @pytest.mark.parametrize("nulls", [False, True])
 def test_logistic_regression(nulls: bool) -> None:
-    """Probabilities agree with scikit-learn's, for columns far from 0 too."""
+    """Probabilities agree with scikit-learn's, also for columns whose values are far from 0."""
     linear = pytest.importorskip("sklearn.linear_model")
     rng = np.random.default_rng(4)
     x = rng.normal(0, 1, (500, 3))
@@ -237,7 +237,7 @@ def test_logistic_regression(nulls: bool) -> None:
 
 
 def test_decimals() -> None:
-    """Sums of decimals keep their places."""
+    """Sums of decimals keep the number of their decimal places."""
     frame = {"price": [Decimal("10.25"), None, Decimal("0.75")], "quantity": [3, 4, 5]}
     rig = Rig(frame)
     assert rig.found(rig.frame["price"].sum()) == Decimal("11.00")
@@ -273,7 +273,7 @@ def test_one_row_and_constants() -> None:
 
 
 def test_columns_without_values() -> None:
-    """A column of NULLs counts 0 and has no mean."""
+    """A column that has only NULLs counts 0 and has no mean."""
     rig = Rig(pd.DataFrame({"x": [np.nan, np.nan], "y": [1.0, 2.0]}))
     assert rig.found(rig.frame.count()).to_dict() == {"x": 0, "y": 2}
     assert np.isnan(rig.found(rig.frame["x"].mean()))
@@ -308,14 +308,14 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_categories_of_integers() -> None:
-    """Integer categories are integers with NULLs too."""
+    """Integer categories remain integers, also with NULLs."""
     for values in ([1, 2, 2], [1, None, 2]):
         column = hg.frame.parameters_for(pd.DataFrame({"k": pd.Categorical(values)})).columns["k"]
         assert (column.kind, column.low, column.high) == ("int", 1, 2)
 
 
 def test_sources() -> None:
-    """Arrow tables, pandas categories and masked arrays are read as pandas frames are."""
+    """Arrow tables, pandas categories and masked arrays are read in the same way as pandas frames."""
     arrow = pytest.importorskip("pyarrow")
     table = arrow.table({"x": [1.5, None, 2.5], "k": ["a", "b", None], "n": [1, None, 3]})
     categories = pd.DataFrame({"x": [1.5, None, 2.5], "k": pd.Categorical(["a", "b", None]), "n": pd.array([1, None, 3])})
@@ -332,7 +332,7 @@ def test_sources() -> None:
 
 
 def test_polars() -> None:
-    """A polars frame is read through Arrow."""
+    """A polars frame is read by way of Arrow."""
     polars = pytest.importorskip("polars")
     table = polars.DataFrame({"x": [1.5, None, 2.5], "n": [1, 2, None]})
     for source in (table, {name: table[name] for name in table.columns}):
@@ -347,7 +347,7 @@ def test_polars() -> None:
 
 
 def test_columns_of_two_kinds_do_not_mix(rig: Rig) -> None:
-    """An exact column becomes reals only by astype."""
+    """An exact column becomes real only by astype."""
     f = rig.frame
     mixes: list[Callable[[], Any]] = [
         lambda: f["a"] + f["n"],
@@ -389,13 +389,13 @@ def test_columns_of_two_kinds_do_not_mix(rig: Rig) -> None:
     ],
 )
 def test_refused_frames(frame: Any, error: type[Exception], message: str) -> None:
-    """Frames without an encrypted form raise typed errors."""
+    """Frames that have no encrypted form raise typed errors."""
     with pytest.raises(error, match=message):
         hg.frame.parameters_for(frame)
 
 
 def test_refused_sets() -> None:
-    """A precision at which counts may be wrong, and exact products without a set, raise errors."""
+    """Errors are raised for a precision at which counts may be wrong, and for exact products without a set."""
     with pytest.raises(hg.ParameterError, match="need a precision of 9 bits, not 6"):
         hg.frame.parameters_for({"x": [0.5] * 100}, precision=6)
     with pytest.raises(hg.ParameterError, match="above the maximum of 100"):
@@ -407,7 +407,7 @@ def test_refused_sets() -> None:
 
 
 def test_refused_values(rig: Rig) -> None:
-    """A frame must have the columns, rows and bounds of its parameters."""
+    """A frame must have the columns, rows and bounds that its parameters state."""
     wide = rig.clear.copy()
     wide.loc[2, "a"] = 1e9
     with pytest.raises(hg.PlaintextRangeError, match="a, row 2: 1e\\+09 is outside the column's bounds"):
@@ -422,7 +422,7 @@ def test_refused_values(rig: Rig) -> None:
 
 
 def test_refused_uses(rig: Rig) -> None:
-    """Wrong uses raise errors that name the remedy."""
+    """Wrong uses of a frame raise errors that name the remedy."""
     f = rig.frame
     with pytest.raises(KeyError, match="no column 'z'"):
         f["z"]
@@ -454,7 +454,7 @@ def test_refused_uses(rig: Rig) -> None:
 
 
 def test_two_owners(rig: Rig) -> None:
-    """Frames of two owners do not mix, and an owner decrypts only own answers."""
+    """Frames of two owners cannot be combined, and an owner can decrypt only answers for its own key."""
     other = Rig(rig.clear, rig.parameters)
     with pytest.raises(hg.MismatchError, match="different frames"):
         rig.frame["a"] + other.frame["a"]
@@ -476,7 +476,7 @@ def test_exact_results_that_exceed_their_modulus() -> None:
 
 
 def test_separable_classes() -> None:
-    """A logistic regression without a minimum raises an error."""
+    """A logistic regression that has no minimum raises an error."""
     x = np.linspace(-1, 1, 200)
     rig = Rig({"x": x, "y": x > 0})
     with pytest.raises(hg.NoiseError, match="nearly separable"):
@@ -487,7 +487,7 @@ def test_separable_classes() -> None:
 
 
 def test_tampered_headers(rig: Rig) -> None:
-    """Answers whose header does not fit their sums are refused."""
+    """An answer is refused if its header does not match its sums."""
     answer = rig.frame["a"].mean()
     changes: list[dict[str, Any]] = [
         {"statistic": "magic"},
@@ -503,7 +503,7 @@ def test_tampered_headers(rig: Rig) -> None:
 
 
 def test_standardize() -> None:
-    """Standardized columns have mean 0 and deviation 1, and are operands of further statistics."""
+    """Standardized columns have mean 0 and deviation 1 and can be used in further statistics."""
     rng = np.random.default_rng(6)
     frame = pd.DataFrame({"x": rng.normal(50, 8, 100), "y": rng.normal(0, 1, 100), "n": rng.integers(0, 9, 100)})
     params = hg.frame.parameters_for(frame, depth=14)
@@ -542,7 +542,7 @@ def deep() -> Rig:
 
 
 def test_quotients(deep: Rig) -> None:
-    """Quotients are NULL where an operand is, and a divisor that may be 0 raises an error."""
+    """A quotient is NULL where an operand is NULL; a divisor that may be 0 raises an error."""
     f, c = deep.frame, deep.clear
     n = f["n"].astype(float)
     for found, expected in (
@@ -570,7 +570,7 @@ def test_quotients(deep: Rig) -> None:
 
 
 def test_comparisons_and_choices(deep: Rig) -> None:
-    """Counts of comparisons are exact, and comparisons select the rows of statistics."""
+    """Counts of comparisons are exact, and comparisons can select the rows of statistics."""
     f, c = deep.frame, deep.clear
     n = f["n"].astype(float)
     for found, expected in (
@@ -602,7 +602,7 @@ def test_comparisons_and_choices(deep: Rig) -> None:
 
 
 def test_limited_values(deep: Rig) -> None:
-    """Limited values are NULL where the column is NULL; limits that exclude all values raise an error."""
+    """Limited values are NULL where the column is NULL; limits that no value fulfils raise an error."""
     f, c = deep.frame, deep.clear
     for limits in ((None, 5), (4, None)):
         found = f["x"].clip(*limits, error=2**-6)
@@ -614,7 +614,7 @@ def test_limited_values(deep: Rig) -> None:
 
 
 def test_quantiles(deep: Rig) -> None:
-    """Quantiles of integers are exact, and those of reals within the stated error; NULLs do not count."""
+    """Quantiles of integers are exact, and quantiles of reals are within the stated error; NULLs are not counted."""
     f, c = deep.frame, deep.clear
     whole = deep.found(f[["n"]].astype(float).quantile([0, 0.25, 0.5, 1], bins=8))
     pd.testing.assert_frame_equal(whole, c[["n"]].quantile([0, 0.25, 0.5, 1]), check_names=False, atol=1e-12)
@@ -645,7 +645,7 @@ def test_quantiles(deep: Rig) -> None:
 
 
 def test_forecast(rig: Rig) -> None:
-    """A forecast has the bytes of the answer, and computes nothing."""
+    """A forecast states the number of bytes of the answer, and computes nothing."""
     forecast = rig.frame.forecast(lambda f: f[REALS].cov())
     assert forecast.result_bytes == rig.frame[REALS].cov().nbytes
     with pytest.raises(hg.DtypeError, match="must return an answer"):
@@ -653,7 +653,7 @@ def test_forecast(rig: Rig) -> None:
 
 
 def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
-    """The example's regressions agree with scikit-learn's."""
+    """The regressions of the example agree with those of scikit-learn."""
     pytest.importorskip("sklearn")
     runpy.run_path(str(Path(__file__).resolve().parents[2] / "examples" / "data_frame.py"), run_name="__main__")
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("largest difference")]

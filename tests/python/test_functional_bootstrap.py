@@ -1,4 +1,4 @@
-"""Functional bootstrapping evaluates tables of integers in CKKS; tests use a small ring."""
+"""Functional bootstrapping evaluates tables of integers in CKKS; the tests use a small ring."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def whole(p: int, *shape: int, seed: int = 1) -> npt.NDArray[np.int64]:
 
 
 def test_tables_are_looked_up() -> None:
-    """Every item is replaced by its table entry, at the top level minus the polynomial's levels, within the error bound."""
+    """Every item is replaced by its entry in the table, within the error bound. The result is at the top level minus the
+    levels of the polynomial.
+
+    """
     numbers = whole(4, 3)
     table = np.array([2, -1, 0.5, 7])
     x = party().tensor(numbers, level=party().parameters.bootstrapping_level)
@@ -39,14 +42,16 @@ def test_tables_are_looked_up() -> None:
 
 
 def test_tables_of_bits_compute_gates() -> None:
-    """Tables of bits take no level. Tables of the sum of two bits are XOR and AND. The look-up of each table squares the
-    error of its input."""
+    """Tables of bits take no level. Tables that are applied to the sum of two bits compute XOR and AND. The error after a
+    look-up in each table is proportional to the square of the input's error.
+
+    """
     bits = whole(2, 2)
     x = party().tensor(bits + 0.01 * np.cos(np.arange(bits.size)).reshape(bits.shape))
     clean = hg.ckks.functional_bootstrap(x, [0, 1])
     assert clean.level == party().parameters.levels
     worst = float(np.abs(party().secret.decrypt(clean) - bits).max())
-    assert 2e-4 < worst < 3.3e-4  # 3.29 * 0.01^2 at most
+    assert 2e-4 < worst < 3.3e-4  # at most 3.29 * 0.01^2
     again = hg.ckks.functional_bootstrap(clean, [0, 1])
     assert np.abs(party().secret.decrypt(again) - bits).max() < 4e-7
     party().check(hg.ckks.functional_bootstrap(again[0] + again[1], [0, 1]), bits[0] ^ bits[1])

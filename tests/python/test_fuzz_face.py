@@ -15,7 +15,7 @@ import resign
 
 
 def test_the_corpus() -> None:
-    """The corpus, which has earlier findings and inputs for each kind of call, gives no untyped error."""
+    """The corpus has earlier findings and inputs for each kind of call. The corpus gives no untyped error."""
     inputs = campaign.corpus()["python-face"].values()
     ways = Counter(python_face.face(data).split(":")[0] for data in inputs)
     assert set(ways) == {way.__name__ for way in python_face.WAYS}
@@ -36,23 +36,23 @@ def test_random_inputs() -> None:
 
 
 def test_equal_bytes_give_equal_calls() -> None:
-    """Equal bytes give equal calls; after the end of the input, draws are 0."""
+    """Equal bytes give equal calls; after the end of the input, all draws are 0."""
     assert [python_face.Draws(b"abc").getrandbits(8) for _ in range(2)] == [ord("a")] * 2
     draws = python_face.Draws(b"\xff")
     assert (draws.getrandbits(4), draws.getrandbits(64), draws.random()) == (15, 0, 0.0)
-    assert draws.sample(range(100), 3) == [0, 1, 2]  # a draw from an exhausted input also terminates
+    assert draws.sample(range(100), 3) == [0, 1, 2]  # a draw from an exhausted input ends, too
     assert repr(python_face.Draws(bytes(range(64))).value()) == repr(python_face.Draws(bytes(range(64))).value())
 
 
 def test_the_corpus_is_small() -> None:
-    """The corpus has few inputs of a few KiB each for every target."""
+    """For every target, the corpus has few inputs of a few KiB each."""
     for target, inputs in campaign.corpus().items():
         assert 0 < len(inputs) <= 40, target
         assert max(map(len, inputs.values())) <= campaign.SMALL, target
 
 
 def test_packed_inputs_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inputs are packed and read again, and unpacked into a folder per target."""
+    """Inputs are packed and read again, and are unpacked into one folder per target."""
     inputs = campaign.corpus()
     monkeypatch.setattr(campaign, "CORPUS", tmp_path / "corpus.tar.xz")
     campaign.pack(inputs)
@@ -77,7 +77,7 @@ def test_counts_add_up() -> None:
 
 
 def test_counts_of_several_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of counts says which commits ran, and where; files of other machines are added to the results."""
+    """A file of counts states which commits ran, and on which machine. Files of other machines are added to the results."""
     counts = {"json": {"executions": 5, "edges": 7, "features": 9, "corpus": 1, "faults": 0, "seconds": 2}}
     campaign.record(tmp_path / "one.jsonl", counts, ["abc1234, a machine"])
     campaign.record(tmp_path / "two.jsonl", counts, ["def5678, another, 64 cores"])
@@ -90,7 +90,7 @@ def test_counts_of_several_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_doubles_are_written_like_the_engines() -> None:
-    """Doubles are written as the engine writes them."""
+    """Doubles are written in the same form as by the engine."""
     told = [(0.0, "0.0"), (-0.0, "-0.0"), (1e300, "1e+300"), (5e-324, "5e-324"), (0.5, "0.5"), (-22.0, "-22.0")]
     told += [(2.0**60, "1152921504606846976.0"), (1e-5, "1e-05"), (123456.0, "123456.0")]
     for value, text in told:

@@ -1,4 +1,4 @@
-"""Guards: an argument outside its declared interval is noticed at decryption, after any computation in between."""
+"""Guards: an argument outside its declared interval is detected at decryption, after any computation in between."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Owner:
         self.server = hg.Server(self.secret.evaluation_keys(**keys))
 
     def own(self, values: npt.ArrayLike, **options: Any) -> Any:
-        """Encrypts values of which this process knows trusted bounds."""
+        """Encrypts values whose trusted bounds this process knows."""
         return self.server.bind(self.secret.encrypt(np.asarray(values, dtype=float), **options))
 
     def encrypt(self, values: npt.ArrayLike, **options: Any) -> Any:
-        """Encrypts values for a server that knows their public bound only."""
+        """Encrypts values for a server that knows only their public bound."""
         return self.server.from_bytes(self.own(values, **options).to_bytes())
 
     def decrypt(self, x: Any, **options: Any) -> Array:
@@ -53,27 +53,27 @@ def owner() -> Owner:
 
 @pytest.fixture(scope="module")
 def padded() -> Owner:
-    """A set whose ciphertexts have 1,000 values and 24 padding slots."""
+    """A set whose ciphertexts have 1,000 values and 24 slots of padding."""
     params = C.parameters(n=2 * SLOTS, levels=16, log_scale=40, base_bits=60, slots=1000, insecure=True)
     return Owner(params, rotations=[1, 2, 4])
 
 
 def inside(shape: tuple[int, ...] = (SLOTS,)) -> Array:
-    """Returns values in [-1, 1], both ends included."""
+    """Returns values in [-1, 1], including both ends."""
     values = RNG.uniform(-1, 1, shape)
     values[..., :2] = -1, 1
     return values
 
 
 def outside(share: float = 0.05, shape: tuple[int, ...] = (SLOTS,)) -> Array:
-    """Returns values of which one is outside [-1, 1], by this fraction of half the interval."""
+    """Returns values, one of which is outside [-1, 1] by this fraction of half the interval."""
     values = inside(shape)
     values.flat[RNG.integers(values.size)] = RNG.choice([-1, 1]) * (1 + share)
     return values
 
 
 def series(degree: int) -> Array:
-    """Returns coefficients of a Chebyshev series, of a smooth function."""
+    """Returns the coefficients of the Chebyshev series of a smooth function."""
     return 0.5 ** np.minimum(np.arange(degree + 1), 20)
 
 
@@ -138,7 +138,7 @@ def test_proved_bounds_need_no_guard(owner: Owner) -> None:
         assert y.guards == ()
         assert y.precision is not None
     assert guarded(owner.own(inside(), bound=8)).guards == ()  # the trusted bounds are those of the values
-    # A file states a public bound of its sender, which is not a declaration by the party that computes.
+    # A file states the sender's public bound. This bound is not a declaration by the party that computes.
     assert guarded(owner.server.from_bytes(x.to_bytes())).guards == ()
 
 
@@ -188,7 +188,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_name_their_guards(owner: Owner, name: str) -> None:
     wanted = "<lambda>" if name == "f" else name
-    share = 1.5 if name == "relu" else 0.1  # the sign in relu is one of x / 2 on [-1, 1], so relu holds on [-2, 2]
+    share = 1.5 if name == "relu" else 0.1  # relu uses the sign of x / 2 on [-1, 1], so its guard holds on [-2, 2]
     with pytest.raises(hg.OutOfIntervalError, match=f"an argument of {wanted} on"):
         owner.decrypt(FUNCTIONS[name](owner.encrypt(outside(share), bound=8)))
     owner.decrypt(FUNCTIONS[name](owner.encrypt(inside(), bound=8)))
@@ -289,7 +289,7 @@ def test_damaged_guards_in_files_are_refused(owner: Owner, what: str) -> None:
 def test_programs_carry_guards(owner: Owner) -> None:
     good, bad, other = (owner.encrypt(v, bound=8) for v in (inside(), outside(), inside()))
     f = hg.program(lambda x, z: (C.exp(x, domain=1) * z, z + 1, [C.exp(x, domain=1)]))
-    for _ in range(2):  # the first call records, the second replays
+    for _ in range(2):  # the first call records, the second call replays
         first, second, [third] = f(good, other)
         for y in (first, second, third):
             owner.decrypt(y)
@@ -389,7 +389,7 @@ def test_a_joined_guard_counts_an_argument_once(owner: Owner) -> None:
 
 
 def with_padding(padded: Owner, kind: str, values: Array) -> Any:
-    """Returns values whose padding slots are outside [-1, 1] before the series, in different ways."""
+    """Returns values whose padding slots are outside [-1, 1] before the series; `kind` selects how."""
     if kind == "zero":
         return padded.encrypt(values, bound=8)
     x = padded.encrypt(values + 3, bound=(-8, 8))
@@ -397,7 +397,7 @@ def with_padding(padded: Owner, kind: str, values: Array) -> Any:
         return x - 3
     if kind == "unknown":
         return x - np.full(1000, 3.0)
-    turned = C.rotate(x, 1)  # the last slot holds the padding's 0
+    turned = C.rotate(x, 1)  # the last slot now holds the 0 of the padding
     return turned - np.where(np.arange(1000) < 999, 3.0, 0.0) if kind == "rotated" else turned - 3
 
 
@@ -415,11 +415,11 @@ def test_padding_slots_do_not_fire(padded: Owner, kind: str, degree: int) -> Non
 
 
 def test_padding_far_outside_does_not_fire(padded: Owner) -> None:
-    """Unknown padding slots hold -3, where the guard's polynomial leaves the room."""
+    """Padding slots of unknown content hold -3. There the guard's polynomial exceeds the room."""
     values = inside((1000,))
-    values[0] = 0  # moves out
+    values[0] = 0  # this value moves out of the value slots
     y = guarded(with_padding(padded, "far", values)[()], 7)
-    with pytest.raises(hg.OutOfIntervalError):  # the last of the values is the padding's 0 less 3
+    with pytest.raises(hg.OutOfIntervalError):  # the last value is the 0 of the padding minus 3
         padded.decrypt(y)
     x = with_padding(padded, "far", values) + np.where(np.arange(1000) < 999, 0.0, 3.0)
     padded.decrypt(guarded(x, 7))
@@ -477,7 +477,7 @@ def test_an_approximation_of_degree_one_is_guarded(owner: Owner) -> None:
 
 @functools.cache
 def bits_on(device: str) -> list[str]:
-    """Returns digests of guarded results, guards included, under fixed keys."""
+    """Returns digests of guarded results and their guards, under fixed keys."""
     core = C.parameters(n=2 * SLOTS, levels=12, log_scale=45, base_bits=60, insecure=True)._core.on_device(device)
     secret = C.SecretKey(_core.ckks.SecretKey.generate_for_test(core, SEED))
     server = hg.Server(secret.evaluation_keys())

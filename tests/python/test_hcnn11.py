@@ -1,5 +1,5 @@
-"""Networks with squares and pooling are exact on sets of several plaintext moduli: small networks like HCNN-11, and HCNN-11
-itself.
+"""Networks with squares and pooling are exact on sets of several plaintext moduli. The test has small networks like HCNN-11,
+and HCNN-11 itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def random_network(
     levels: int = 15,
     long_biases: bool = True,
 ) -> nn.Network:
-    """Returns HCNN-11's layers for small images, with random weights and long biases."""
+    """Returns the layers of HCNN-11 for small images, with random weights and long biases."""
     rng = np.random.default_rng(seed)
     layers: list[nn.Layer] = []
     inputs, largest = 3, levels
@@ -57,14 +57,14 @@ NETWORK = random_network()
 
 
 def small_set(network: nn.Network, moduli: int = 0, log_q: int = 330) -> hg.bfv.Parameters:
-    """Returns a small insecure set whose plaintext moduli hold every logit."""
+    """Returns a small insecure set whose plaintext moduli can represent every logit."""
     count = moduli or -(-(network.worst_case().bit_length() + 2) // 24)
     plain = _core.exact.batching_primes(N, network.worst_case().bit_length() + 2, count)
     return hg.bfv.parameters(n=N, log_q=log_q, special=0, plain_modulus=plain, insecure=True)
 
 
 class Rig:
-    """Keys and encrypted random images for a network."""
+    """The keys of a network and encrypted random images."""
 
     def __init__(self, network: nn.Network, images: int = 5) -> None:
         self.network = network
@@ -112,7 +112,7 @@ def exact_logits(network: nn.Network, images: np.ndarray) -> np.ndarray:
 
 
 def test_clear_logits_of_any_length_are_exact() -> None:
-    """Logits of any length, computed modulo several primes, equal Python integers; no images give no logits."""
+    """Logits of any length, computed modulo several primes, equal Python integers. No images give no logits."""
     images = np.random.default_rng(3).integers(0, 256, (3, 3, 8, 8))
     logits = NETWORK.clear_logits(images)
     assert NETWORK.worst_case() > 1 << 64
@@ -123,7 +123,7 @@ def test_clear_logits_of_any_length_are_exact() -> None:
 
 
 def test_the_bound_is_reached() -> None:
-    """The worst-case bound is attained by one pixel and one weight, and is minimal."""
+    """One pixel and one weight reach the worst-case bound, so no smaller bound would be right."""
     layers = (
         nn.Layer("conv1", np.array([[[[-3]]]]), np.array([-1]), square=True, pool=2),
         nn.Layer("dense1", np.array([[2]]), np.array([1])),
@@ -134,7 +134,7 @@ def test_the_bound_is_reached() -> None:
 
 
 def test_clear_tensors_modulo_a_prime() -> None:
-    """Clear tensors modulo t stay centred; moduli cannot be mixed; a modulus that could overflow is refused."""
+    """Clear tensors modulo t remain centred. Moduli cannot be mixed, and a modulus that could overflow is refused."""
     t = 65537
     rng = np.random.default_rng(5)
     a, b = (rng.integers(-t, t, (2, 4, 4, 3)) for _ in range(2))
@@ -181,7 +181,7 @@ def test_clear_tensors_modulo_a_prime() -> None:
 
 
 def test_every_logit_equals_the_clear_networks(rig: Rig) -> None:
-    """All logits are exact, evaluated whole and in parts that are encrypted one by one."""
+    """All logits are exact, both for the whole batch and for parts that are encrypted one by one."""
     expected = rig.network.clear_logits(rig.images)
     said: list[str] = []
     answer = rig.network.evaluate(rig.x, lambda what, share: said.append(what))
@@ -198,7 +198,7 @@ def test_every_logit_equals_the_clear_networks(rig: Rig) -> None:
 
 
 def test_operation_counts_are_hcnn11s() -> None:
-    """The counts are HCNN-11's, computed from shapes alone."""
+    """The counts are those of HCNN-11, computed from shapes alone."""
     network = random_network(side=32, channels=(32, 64, 128), dense=256)
     counts = network.counts()
     assert network.shapes() == [(3, 32, 32), (32, 16, 16), (64, 8, 8), (128, 4, 4), (256,), (10,)]
@@ -212,14 +212,14 @@ def test_operation_counts_are_hcnn11s() -> None:
 
 
 def composition(x: hg.Tensor, weight: Any, bias: Any, pool: int, **how: int) -> hg.Tensor:
-    """Computes the fused layer in separate calls."""
+    """Computes the fused layer by separate calls."""
     return hg.relinearize(hg.sum_pool2d(hg.square(hg.conv2d(x, weight, bias, **how)), pool))
 
 
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize(("padding", "pool"), [(0, 1), (0, 2), pytest.param(1, 1, marks=pytest.mark.full), (1, 2)])
 def test_the_fused_layer_has_the_bits_of_its_parts(rig: Rig, groups: int, pool: int, padding: int) -> None:
-    """Computed in any number of parts, the fused layer gives the bytes and noise estimate of its separate steps."""
+    """Computed in any number of parts, the fused layer gives the bytes and the noise estimate of its separate steps."""
     rng = np.random.default_rng(8)
     weight = rng.integers(-9, 10, (6, 3 // groups, 3, 3))
     bias = rng.integers(-1000, 1000, 6)
@@ -243,8 +243,9 @@ def test_the_fused_layer_has_the_bits_of_its_parts(rig: Rig, groups: int, pool: 
 
 
 def test_the_noise_estimate_covers_equal_filters(rig: Rig) -> None:
-    """The noise of outputs of equal filters is dependent; the estimate accounts for this even if the outputs are computed in
-    different parts.
+    """If filters are equal, the noise of their outputs is dependent. The estimate includes this dependence even if the
+    outputs are computed in different parts.
+
     """
     weight = np.ones((2, 3, 3, 3), dtype=int)
     for stretch in (1, 2):
@@ -255,7 +256,7 @@ def test_the_noise_estimate_covers_equal_filters(rig: Rig) -> None:
 
 
 def test_the_fused_layer_accepts_degree_two(rig: Rig) -> None:
-    """Operands of degree two are relinearized, as in the separate calls."""
+    """Operands of degree two are relinearized, as by the separate calls."""
     squares = hg.square(rig.x[:, :4, :4])
     weight = np.random.default_rng(9).integers(-9, 10, (2, 3, 3, 3))
     assert (
@@ -265,7 +266,7 @@ def test_the_fused_layer_accepts_degree_two(rig: Rig) -> None:
 
 
 def test_a_fused_layer_is_cancelled(rig: Rig) -> None:
-    """A fused layer is cancelled by its progress callback between its parts."""
+    """The progress callback can cancel a fused layer between its parts."""
 
     def stop(share: float) -> None:
         raise hg.CancelledError("enough")
@@ -309,7 +310,7 @@ def test_biases_of_any_length(rig: Rig) -> None:
 
 
 def test_split_tensors_compute_as_whole_ones(rig: Rig) -> None:
-    """Every operation on the parts, joined, gives the bytes of the operation on the whole tensor."""
+    """Every operation on the parts, which are then joined, gives the bytes of the operation on the whole tensor."""
     x = rig.x[:, :2, :2].reshape(12)
     y = x[::-1]
     plain = rig.server.encode(np.random.default_rng(4).integers(0, 9, N))
@@ -343,7 +344,10 @@ def test_split_tensors_compute_as_whole_ones(rig: Rig) -> None:
 
 
 def test_parts_report_their_moduli_and_size(rig: Rig) -> None:
-    """Parts know their moduli and size; parts of fresh tensors stay fresh, and joined ones save like unsplit tensors."""
+    """Parts know their moduli and size. Parts of fresh tensors are fresh, and joined parts are saved like tensors that were
+    never split.
+
+    """
     parts = hg.split_moduli(rig.x)
     assert [p.plain_moduli for p in parts] == [[t] for t in rig.parameters.plain_moduli]
     assert sum(p.nbytes for p in parts) == rig.x.nbytes
@@ -359,7 +363,7 @@ def test_parts_report_their_moduli_and_size(rig: Rig) -> None:
 
 @pytest.mark.parametrize("public", [False, True])
 def test_encrypting_some_moduli(rig: Rig, public: bool) -> None:
-    """Values encrypted for ranges of the moduli and joined decrypt correctly."""
+    """Values are encrypted for separate ranges of the moduli and then joined; they decrypt correctly."""
     key = rig.secret.public_key() if public else rig.secret
     parts = [key.encrypt(rig.values, pad=True, moduli=r) for r in (range(2), range(2, 3), range(3, rig.moduli))]
     assert [len(p.plain_moduli) for p in parts] == [2, 1, rig.moduli - 3]
@@ -373,7 +377,7 @@ def test_encrypting_some_moduli(rig: Rig, public: bool) -> None:
 
 
 def test_parts_that_do_not_match(rig: Rig) -> None:
-    """Parts of different moduli are refused with the moduli of each."""
+    """If parts of different moduli are combined, the error states the moduli of each part."""
     first, second, third, *_ = hg.split_moduli(rig.x)
     for wrong in (lambda: first + second, lambda: first * rig.x, lambda: hg.concatenate([second, third])):
         with pytest.raises(hg.MismatchError, match=rf"(number \d|all) of {rig.moduli} plaintext moduli"):
@@ -398,8 +402,9 @@ def test_parts_that_do_not_match(rig: Rig) -> None:
 
 
 def test_a_part_is_not_saved_nor_decrypted(rig: Rig, tmp_path: Any) -> None:
-    """A tensor of some plaintext moduli must be joined with the others before it is saved or decrypted; a refused save
-    leaves no file.
+    """A tensor of some plaintext moduli must be joined with the others before it is saved or decrypted. If saving is
+    refused, no file is written.
+
     """
     part = hg.split_moduli(rig.x)[1]
     for refused in (lambda: part.save(tmp_path / "part.hg"), part.to_bytes, lambda: rig.secret.decrypt(part)):
@@ -431,14 +436,14 @@ ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
 @pytest.mark.parametrize("clear", [False, True])
 @pytest.mark.parametrize("case", ERRORS)
 def test_errors_state_the_cause(rig: Rig, case: str, clear: bool) -> None:
-    """Errors are the same on encrypted and on clear tensors."""
+    """Errors are the same on encrypted tensors and on clear tensors."""
     call, error, message = ERRORS[case]
     with pytest.raises(error, match=message):
         call(hg.ClearTensor(rig.values) if clear else rig.x)
 
 
 def test_fused_layers_need_keys(rig: Rig) -> None:
-    """Missing keys are reported before any computation."""
+    """Missing keys are reported before anything is computed."""
     weight = np.ones((2, 3, 3, 3), dtype=int)
     with pytest.raises(hg.MissingKeyError, match="this layer needs evaluation keys"):
         hg.conv2d_square_pool(rig.secret.encrypt(rig.values, pad=True), weight)
@@ -458,7 +463,10 @@ def test_fused_layers_need_keys(rig: Rig) -> None:
 
 
 def test_a_search_for_given_moduli(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search with given moduli leaves noise budget; tested on a small network, because HCNN-11's search is slow."""
+    """A search with given moduli leaves some noise budget. The test uses a small network, because the search for HCNN-11 is
+    slow.
+
+    """
     network = random_network(side=2, channels=(1,), dense=2, bits=2, levels=1)
     monkeypatch.setattr(nn.Setup, "load", lambda self: network)
     plain = _core.exact.batching_primes(8192, 2 * network.worst_case().bit_length(), 2)
@@ -476,7 +484,7 @@ def hcnn11() -> nn.Network:
 
 
 def test_hcnn11_fits_its_sets(hcnn11: nn.Network) -> None:
-    """In every word size, a quarter of the plaintext modulus holds every observed logit, and noise budget is left."""
+    """In every word size, a quarter of the plaintext modulus exceeds every observed logit, and noise budget is left."""
     counts = hcnn11.counts()
     assert (counts.inputs, counts.products, counts.relinearizations) == (3072, 57_344, 14_336)
     assert counts.constants == 10_848_768
@@ -489,7 +497,7 @@ def test_hcnn11_fits_its_sets(hcnn11: nn.Network) -> None:
 
 
 def test_hcnn11_is_exact(hcnn11: nn.Network) -> None:
-    """Long biases are read exactly; logits equal Python integers; a random image stays below the worst case."""
+    """Long biases are read exactly, logits equal Python integers, and the logits of a random image are below the worst case."""
     image = np.random.default_rng(11).integers(0, 256, (1, 3, 32, 32))
     logits = hcnn11.clear_logits(image)
     np.testing.assert_array_equal(logits, exact_logits(hcnn11, image))
@@ -497,7 +505,7 @@ def test_hcnn11_is_exact(hcnn11: nn.Network) -> None:
 
 
 def test_hcnn11_accuracy(hcnn11: nn.Network) -> None:
-    """The accuracy is claimed for, and tested on, test images of CIFAR-10 as JPEG of quality 75."""
+    """The accuracy is stated for test images of CIFAR-10 as JPEG of quality 75, and tested on them."""
     pytest.importorskip("PIL")
     folder = Path(os.environ.get("HELIOGRAPH_CIFAR10", Path(__file__).parents[3] / "shared" / "data" / "cifar10"))
     if not (folder / "test_jpeg.npz").exists():

@@ -1,4 +1,4 @@
-"""Tests logistic regression on encrypted rows (examples/helr): training steps in clear, tables of data, errors."""
+"""Tests logistic regression on encrypted rows (examples/helr): training steps in clear, tables of data, and errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ helr = load_program(ROOT / "examples" / "helr" / "helr.py")
 
 
 def test_a_small_run_equals_the_clear_steps() -> None:
-    """64 rows of 3 attributes, two iterations: encrypted weights and scores equal clear results; the report is complete."""
+    """For 64 rows of 3 attributes and two iterations, encrypted weights and scores equal the clear results, and the report
+    is complete.
+
+    """
     found = helr.run(helr.synthetic(64, 3), 2)
     assert found["largest_weight_error"] < 1e-3
     assert found["largest_score_error"] < 1e-3
@@ -31,8 +34,9 @@ def test_a_small_run_equals_the_clear_steps() -> None:
 
 
 def test_the_clear_steps_are_nesterovs_method() -> None:
-    """The clear steps, which write momentum as factors, give the weights of Nesterov's method, which approach maximum
-    likelihood.
+    """The clear steps, which write momentum as factors, give the weights of Nesterov's method. These weights approach the
+    maximum likelihood.
+
     """
     table = helr.synthetic(300, 3)
     z = table.signed
@@ -70,7 +74,10 @@ ROWS = np.array([[1.5, 20, 0], [2.5, 10, 2], [3.5, 60, 2], [2.0, 15, 0], [9.0, 1
     ("separator", "header"), [("\t", ""), (", ", "weight, height, y\n"), (";", "a;b;c\n"), ("   ", ""), (" ", "\n\n")]
 )
 def test_tables_are_read(tmp_path: Path, separator: str, header: str) -> None:
-    """Tables with and without a header; the larger label is 1; attributes are standardised and follow a column of ones."""
+    """Tables are read with and without a header. The larger label is 1; attributes are standardised, and a column of ones
+    precedes them.
+
+    """
     path = tmp_path / "table.txt"
     path.write_text(header + "\n".join(separator.join(map(str, row)) for row in ROWS) + "\n")
     table = helr.read(path)
@@ -82,7 +89,7 @@ def test_tables_are_read(tmp_path: Path, separator: str, header: str) -> None:
 
 
 def test_a_constant_attribute_is_no_error() -> None:
-    """A constant attribute has a deviation of 0 and becomes 0."""
+    """A constant attribute, whose deviation is 0, becomes 0."""
     table = helr.standardised(np.ones((6, 1)), np.arange(6) % 2)
     np.testing.assert_array_equal(table.x[:, 1], np.zeros(6))
 
@@ -102,7 +109,7 @@ def test_a_constant_attribute_is_no_error() -> None:
     ],
 )
 def test_tables_that_are_refused(tmp_path: Path, text: str | None, message: str) -> None:
-    """A refusal names the file and the reason."""
+    """An error names the file and the reason."""
     path = tmp_path / "table.txt"
     if text is not None:
         path.write_text(text)
@@ -122,7 +129,7 @@ def test_tables_that_are_refused(tmp_path: Path, text: str | None, message: str)
 def test_command_lines_that_are_refused(
     arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Wrong options are refused in one line before any computation."""
+    """Wrong options are refused by an error of one line, before any computation."""
     monkeypatch.setattr(sys, "argv", ["helr.py", *arguments])
     with pytest.raises(SystemExit) as stopped:
         helr.main()
@@ -133,7 +140,7 @@ def test_command_lines_that_are_refused(
 
 
 def test_the_program_reports(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The program reports results, and fails if the encrypted model differs from the clear model."""
+    """The program reports results. The program fails if the encrypted model differs from the clear model."""
     monkeypatch.setattr(
         sys,
         "argv",
@@ -156,7 +163,9 @@ def test_the_program_reports(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 @pytest.mark.parametrize("name", ["lbw", "edin", "pcs", "uis"])
 def test_published_tables(name: str) -> None:
-    """Published tables are read and fitted nearly as well as by the converged model; one of them is encrypted."""
+    """Published tables are read, and the model fits them nearly as well as a converged model. One of the tables is
+    encrypted.
+    """
     path = TABLES / f"{name}.txt"
     if not path.is_file():
         pytest.skip(f"{path.name} is not in {TABLES}")

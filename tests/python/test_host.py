@@ -25,7 +25,10 @@ def exact() -> tuple[Any, Any]:
 
 
 def test_log_records(exact: tuple[Any, Any], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log has one record of the device, records of servers, loaded objects and recordings, and nothing of a secret key."""
+    """The log has one record of the device, and records of servers, loaded objects and recordings. The log contains nothing
+    of a secret key.
+
+    """
     monkeypatch.setattr(process, "_is_logged", False)
     secret, keys = exact
     with caplog.at_level(logging.DEBUG, logger="heliograph"):
@@ -63,7 +66,7 @@ def test_nothing_is_logged_by_default(exact: tuple[Any, Any]) -> None:
 
 
 def test_parameters_chosen_and_rates_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Chosen parameters and measured rates are logged at INFO and DEBUG."""
+    """Chosen parameters are logged at INFO, and measured rates at DEBUG."""
     with caplog.at_level(logging.INFO, logger="heliograph"):
         hg.parameters_for(lambda x: x + x, np.arange(4))
     assert caplog.records[-1].getMessage().startswith("parameters_for chose <BFV parameters")
@@ -81,7 +84,10 @@ def counted(count: str, code: str, device: str = "cpu") -> str:
 
 
 def test_threads() -> None:
-    """Before the device opens, any number is accepted; afterwards only the current one. The environment has the default."""
+    """Before the device opens, any number is accepted; afterwards only the number in use is. The environment variable sets
+    the default.
+
+    """
     assert counted("", "print(hg.threads(2), hg.threads(), os.environ['HELIOGRAPH_THREADS'])") == "2 2 2"
     assert counted("3", "print(hg.threads())") == "3"
     assert counted("3", "print(hg.threads(1), hg.devices()[0].split(',')[0])") == "1 cpu: 1 thread"

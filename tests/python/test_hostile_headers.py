@@ -1,7 +1,7 @@
-"""Tests malicious headers of every file that Python reads: each field gets each malicious value, and the digest is
+"""Tests malicious headers of every kind of file that Python reads: each field gets each malicious value, and the digest is
 recomputed.
 
-Every case must end soon, in bounded memory, with a result or a typed error.
+Every case must end soon and within bounded memory, with a result or a typed error.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ pytest.importorskip("sqlglot")
 
 SECONDS, MEMORY = 10, 512 << 20  # limits of a case: seconds of processor time, and additional bytes of memory
 KINDS = 20  #: number of kinds of files
-MISSING: Any = object()  #: stands for a removed field
+MISSING: Any = object()  #: a value that stands for a removed field
 
 
 def nested(depth: int, kind: type = list) -> Any:
-    """Returns lists or objects nested `depth` deep."""
+    """Returns lists or objects that are nested `depth` deep."""
     value: Any = kind()
     for _ in range(depth):
         value = [value] if kind is list else {"a": value}
@@ -63,7 +63,7 @@ HOSTILE: tuple[Any, ...] = (
     *([], {}, [[]], [0], [-1], ["a"], [None], {"a": 0}, {"": []}, list(range(300)), nested(20), nested(20, dict)),
     *("SELECT", "SELECT COUNT(*) FROM t WHERE " + "(" * 90 + "x = 1" + ")" * 90, "9" * 4400, "1" * 19),
 )
-#: Texts that are not canonical JSON; they replace a marker in a header's text.
+#: Texts that are not canonical JSON; they replace a marker in the text of a header.
 TEXTS = (
     b"NaN",
     b"Infinity",
@@ -84,7 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yields the path of every field and entry; of long lists only the first and last."""
+    """Yields the path of every field and entry; of a long list, only the first and last entry."""
     if at:
         yield at
     if isinstance(value, dict):
@@ -96,7 +96,7 @@ def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(header: Any, at: tuple[Any, ...], value: Any) -> Any:
-    """Returns the header with another value at a path."""
+    """Returns the header with another value at this path."""
     made = copy.deepcopy(header)
     holder = made
     for step in at[:-1]:
@@ -114,7 +114,7 @@ def notes(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def resigned(document: Any, header: Any) -> bytes:
-    """Returns the file with another header, signed again."""
+    """Returns the file with another header and a new digest."""
     if "note" in document.header and isinstance(header, dict) and "note" in header and not isinstance(header["note"], str):
         header = header | {"note": json.dumps(header["note"])}
     made = copy.copy(document)
@@ -123,7 +123,7 @@ def resigned(document: Any, header: Any) -> bytes:
 
 
 def cases(kind: Kind) -> Iterator[tuple[str, bytes]]:
-    """Yields the file with every field set to every malicious value, and with header texts that are not JSON."""
+    """Yields the file with every field set to every malicious value, and with headers whose text is not JSON."""
     document = resign.take_apart(kind.data)
     header = notes(document.header)
     for at, value in itertools.product(paths(header), HOSTILE):
@@ -173,13 +173,13 @@ def peak() -> int:
 
 
 def peak_after_reset() -> int:
-    """Resets the peak to the present resident memory, which other tests of the process may have exceeded."""
+    """Resets the peak to the present resident memory, because other tests of the process may have had a higher peak."""
     Path("/proc/self/clear_refs").write_text("5")
     return peak()
 
 
 def swept(several: Iterator[tuple[str, Kind, str, bytes]]) -> list[str]:
-    """Returns the faults of cases, including excessive memory."""
+    """Returns the faults of the cases; too much memory is also a fault."""
     faults = []
     for name, kind, what, data in several:
         before = peak_after_reset()
@@ -192,7 +192,7 @@ def swept(several: Iterator[tuple[str, Kind, str, bytes]]) -> list[str]:
 
 
 def test_unchanged_files_are_used(folder: Path) -> None:
-    """Unchanged files are read and used, and every kind has fields."""
+    """Files that are not changed are read and used, and every kind has fields."""
     for name, kind in kinds(folder).items():
         kind.use(kind.read(kind.data))
         assert sum(1 for _ in paths(resign.take_apart(kind.data).header)) >= 1, name
@@ -204,7 +204,7 @@ SAMPLE = 80
 
 
 def test_some_hostile_headers(folder: Path) -> None:
-    """A random sample of malicious headers gives no untyped error; a failure states the seed."""
+    """A random sample of malicious headers gives no untyped error; a failure prints the seed."""
     seed = random.SystemRandom().randrange(1 << 32)
     rng = random.Random(seed)
     every = [(name, kind, *case) for name, kind in kinds(folder).items() for case in few(kind, rng)]
@@ -213,7 +213,7 @@ def test_some_hostile_headers(folder: Path) -> None:
 
 
 def few(kind: Kind, rng: random.Random) -> Iterator[tuple[str, bytes]]:
-    """Yields a sample of `cases` without making all of them."""
+    """Yields a sample of `cases` without computing all of them."""
     document = resign.take_apart(kind.data)
     header = notes(document.header)
     places = list(paths(header))
@@ -228,7 +228,7 @@ def few(kind: Kind, rng: random.Random) -> Iterator[tuple[str, bytes]]:
 @pytest.mark.full
 @pytest.mark.parametrize("number", range(KINDS))
 def test_every_hostile_header(folder: Path, number: int) -> None:
-    """No field with any malicious value gives an untyped error."""
+    """No field gives an untyped error with any malicious value."""
     name = sorted(kinds(folder))[number]
     kind = kinds(folder)[name]
     faults = swept((name, kind, what, data) for what, data in cases(kind))
@@ -236,7 +236,7 @@ def test_every_hostile_header(folder: Path, number: int) -> None:
 
 
 def test_untyped_errors_and_memory_are_detected(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An untyped error and excessive memory are detected."""
+    """An untyped error and too much memory are detected."""
     monkeypatch.setitem(globals(), "MEMORY", 1 << 24)
     kind = next(iter(kinds(folder).values()))
 
@@ -253,7 +253,7 @@ def test_untyped_errors_and_memory_are_detected(folder: Path, monkeypatch: pytes
     "text", ["[" * 101 + "]" * 101, "[" * 50_000, '{"a":' * 101 + "1" + "}" * 101, "NaN", "-Infinity", "x", "", "1" * 5000]
 )
 def test_json_is_bounded(text: str) -> None:
-    """The common JSON reader raises only ValueError, for texts that are too deep, too long or invalid."""
+    """For texts that are too deep, too long or invalid, the common JSON reader raises only ValueError."""
     with pytest.raises(ValueError):  # noqa: PT011
         read_json(text)
     with pytest.raises(ValueError, match="characters"):
@@ -262,7 +262,7 @@ def test_json_is_bounded(text: str) -> None:
 
 
 def test_programs_nest_as_deep_as_files_are_read() -> None:
-    """A program nested deeper than the reader's limit is not saved; one within the limit is loaded again."""
+    """A program whose nesting exceeds the reader's limit is not saved; a program within the limit is loaded again."""
     params = hg.bfv.parameters(n=1024, log_q=60, special=0, plain_modulus=12289, insecure=True)
     x = hg.SecretKey.generate(params).encrypt(np.arange(1024))
 

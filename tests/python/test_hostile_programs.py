@@ -1,4 +1,4 @@
-"""Malicious program files: each is refused by a typed error at loading, or computes only on its own memory."""
+"""Malicious program files: each file is refused by a typed error at loading, or computes only on its own memory."""
 
 from __future__ import annotations
 
@@ -72,13 +72,14 @@ def refused(data: bytes, match: str | None = None) -> None:
 
 
 class Sum:
-    """The words of a call of a sum in a program file: the ring's primes, the views a, b and out, their places, and the words
+    """The words of a sum's call in a program file: the ring's primes, the views a, b and out, their places, and the words
     before and after these.
+
     """
 
     def __init__(self, f: Forgery) -> None:
         w = Words(f.rest)
-        # the other words: source, the ring's number, n, word size, transforms
+        # the other words: source, number of the ring, n, word size, transforms
         session, kernel, *_ = [w.take() for _ in range(7)]
         assert (session, kernel) == (0, f.kernel("add"))
         chain, primes = w.list(), w.list()
@@ -98,7 +99,7 @@ def changed(view: View, **fields: int) -> View:
 
 @pytest.mark.parametrize("groups", [2**58 + 1, 2**63, 2**32, 2**31])
 def test_a_product_of_more_groups_than_memory_is_refused(bfv: Party, groups: int) -> None:
-    """A number of groups whose byte count wraps modulo 2^64 must not cause writes beyond the allocation."""
+    """If the number of bytes for the groups wraps modulo 2^64, nothing may be written beyond the allocation."""
     two = bfv.server.bind(bfv.secret.encrypt(np.arange(2048).reshape(2, 1024)))
     f = Forgery(hg.program(lambda a: hg.matmul([[11, 22], [33, 44]], a, axis=0), two).to_bytes())
     at = find(f.rest, [1, 2, 1, 2, 2, 4, 11, 22, 33, 44])  # groups, outputs, positions, terms, inputs, weights
@@ -107,7 +108,7 @@ def test_a_product_of_more_groups_than_memory_is_refused(bfv: Party, groups: int
 
 
 def test_memory_of_results_is_never_reused(bfv: Party) -> None:
-    """A tensor that shares a result's memory becomes a result, even if the file does not declare it."""
+    """A tensor that is in the memory of a result becomes a result, even if the file does not declare it."""
     f = sums(bfv)
     for place in f.places:
         place.result = 0
@@ -122,7 +123,7 @@ def test_memory_of_results_is_never_reused(bfv: Party) -> None:
 
 @pytest.mark.parametrize("limb", [0, 1])
 def test_results_have_no_uninitialised_words(bfv: Party, limb: int) -> None:
-    """A conversion that fills only one of two limbs is refused, because the other would contain uninitialised words."""
+    """A conversion that fills only one of two limbs is refused, because the other limb would contain uninitialised words."""
     f = sums(bfv)
     c = Sum(f)
     a, _, out = c.views
@@ -147,14 +148,14 @@ def one_limb(view: View, limb: int) -> View:
 
 
 def gather(f: Forgery, pieces: list[tuple[View, int, View, int]]) -> list[int]:
-    """Returns the words of a gather: each piece is a source with its place and a target with its place."""
+    """Returns the words of a gather: each piece has a source and a target, each with its place."""
     views = [word for source, _, target, _ in pieces for word in (*source.written(), *target.written())]
     return [0, f.kernel("gather"), NO_SOURCE, len(pieces), *views, *(p for piece in pieces for p in (piece[1], piece[3]))]
 
 
 @pytest.mark.parametrize("kernel", ["copy", "gather, last", "gather, first"])
 def test_words_that_are_no_residues_are_refused(bfv: Party, kernel: str) -> None:
-    """A copy of one prime's limb to a limb of another prime is refused, because its words may exceed the modulus."""
+    """A copy of one prime's limb to the limb of another prime is refused, because its words may exceed the other modulus."""
     f = sums(bfv)
     c = Sum(f)
     a, _, out = c.views
@@ -162,7 +163,7 @@ def test_words_that_are_no_residues_are_refused(bfv: Party, kernel: str) -> None
     zero = [0, f.kernel("zero"), NO_SOURCE, *out.written(), c.places[2]]
     limbs = [one_limb(a, larger), one_limb(out, 1 - larger)]
     copy = [0, f.kernel("copy"), NO_SOURCE, *limbs[0].written(), *limbs[1].written(), c.places[0], c.places[2]]
-    if kernel != "copy":  # the words of the other piece are residues, so only this piece can be the fault
+    if kernel != "copy":  # the words of the other piece are residues, so only this piece can be the cause
         wrong = (limbs[0], c.places[0], limbs[1], c.places[2])
         right = (one_limb(a, 1 - larger), c.places[0], one_limb(out, larger), c.places[2])
         copy = gather(f, [right, wrong] if kernel == "gather, last" else [wrong, right])
@@ -172,7 +173,9 @@ def test_words_that_are_no_residues_are_refused(bfv: Party, kernel: str) -> None
 
 def test_a_gather_must_not_read_what_it_writes(bfv: Party) -> None:
     """A gather (a copy of several pieces) is refused if its second piece reads the limb that the first piece writes. A
-    device that copies both at once would read residues of the larger prime."""
+    device that copies both pieces at the same time would read residues of the larger prime.
+
+    """
     f = sums(bfv)
     c = Sum(f)
     a, _, out = c.views
@@ -219,7 +222,10 @@ def test_calls_write_where_they_may(bfv: Party, where: str) -> None:
 
 
 def test_a_rotation_without_a_ring_for_its_division_is_refused(bgv: Party) -> None:
-    """A program is refused if a word that numbers the ring of a rotation's division is 0, which stands for no ring."""
+    """In the division of a rotation, a word is the number of a ring. A program is refused if this word is 0, which means no
+    ring.
+
+    """
     f = Forgery(hg.program(lambda a: hg.rotate_rows(a, 1), bgv.x).to_bytes())
     good, taken = f.words(), 0
     for at in range(len(good)):
@@ -237,7 +243,7 @@ def test_a_division_must_write_every_limb(bgv: Party) -> None:
     f = Forgery(hg.program(lambda a: hg.rotate_rows(a, 1), bgv.x).to_bytes())
     words = f.words()
     at = next(i for i in range(4, len(words)) if words[i : i + 4] == [1, 0, 0, 3] and words[i - 4 : i] == [3, 0, 1, 2])
-    words[at + 3] = 2  # the plan keeps two of three limbs without a division
+    words[at + 3] = 2  # the plan keeps two of three limbs without dividing
     refused(f.with_words(words), "must keep all limbs")
 
 
@@ -259,7 +265,7 @@ def test_wires_need_words(tfhe: Party) -> None:
 
 
 def test_a_layer_takes_memory_by_its_rows(tfhe: Party) -> None:
-    """A layer's memory is proportional to its rows; a layer that names wire 2^32 - 1 does not take 512 MiB."""
+    """A layer takes memory in proportion to its rows; a layer that names wire 2^32 - 1 does not take 512 MiB."""
     f = Forgery(hg.program(lambda a: ~a, tfhe.x).to_bytes())
     f.places.append(Place(MADE, 0, 0, 1, 0, View(0, 8, [(1, 2**38)], 2**32, 64, 1, 64, 64), [], []))
     layer = [2, 0, 1, 1, 2**32 - 1, 1, 1, 1, 0, 0, 1, 7, 1, 0, 256]
@@ -274,7 +280,7 @@ def test_a_layer_takes_memory_by_its_rows(tfhe: Party) -> None:
 
 
 def test_rings_must_be_those_of_the_parameters(bfv: Party) -> None:
-    """A ring takes a few words in a file and large tables in memory, so a program may use only the parameters' rings."""
+    """A ring takes a few words in a file but large tables in memory. So a program may use only the rings of its parameters."""
     f = sums(bfv)
     at = find(f.rest, [1024, 8, 1])
     f.rest[at] = 512
@@ -330,7 +336,7 @@ def test_many_parameter_sets_take_no_memory(bfv: Party) -> None:
 
 
 def test_results_that_the_program_did_not_compute(bfv: Party) -> None:
-    """A saved program stores results that depend only on captured tensors as constants."""
+    """If results depend only on captured tensors, a saved program stores them as constants."""
     other = bfv.server.bind(bfv.secret.encrypt(np.full(1024, 9)))
     for function in (lambda a: (other, a + a), lambda a: (other + other, a), lambda a: (other, a + other)):
         program = hg.program(function)
@@ -345,7 +351,7 @@ def test_results_that_the_program_did_not_compute(bfv: Party) -> None:
 
 
 def programs() -> Iterator[tuple[str, bytes, Any]]:
-    """Yields programs with every kind of call, and their operands."""
+    """Yields programs that contain every kind of call, and their operands."""
     exact = {"bfv": Party("bfv"), "bgv": Party("bgv")}
     for scheme, party in exact.items():
         x, keys = party.x, party
@@ -381,7 +387,10 @@ VALUES = [0, 1, 2, 3, 8, 64, 2**16, 2**31, 2**32 - 1, 2**32, 2**45, 2**58 + 1, 2
 
 
 def sweep(parts: int, part: int) -> None:
-    """Sets each word of each program to each tested value and to its neighbours. Runs in its own process."""
+    """Sets each word of each program to each tested value and to the neighbours of this value. This sweep runs in a separate
+    process.
+
+    """
     made = list(programs())
     count = 0
     for name, data, operand in made:

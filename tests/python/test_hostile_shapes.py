@@ -1,4 +1,6 @@
-"""Shapes whose products overflow, broadcast views larger than memory, and memory limits of tensors, in every scheme."""
+"""Tests shapes whose products overflow, broadcast views that are larger than memory, and memory limits of tensors, in every
+scheme.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def party(scheme: str) -> Party:
 
 
 def of_shape(data: bytes, *shape: int) -> bytes:
-    """Returns the file of an empty tensor with another empty shape, signed again."""
+    """Returns the file of an empty tensor with another empty shape and a new digest."""
     container = parse(data)
     axes = len(container.header["shape"])
     container.header["shape"] = list(shape)
@@ -74,7 +76,7 @@ def of_shape(data: bytes, *shape: int) -> bytes:
 
 @dataclass
 class EmptyArray:
-    """An array without words, of a shape that NumPy refuses."""
+    """An array without words whose shape NumPy refuses."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -88,7 +90,7 @@ class EmptyArray:
 @pytest.mark.parametrize("shape", [(0, 2**27, 2**25), (2**27, 0, 2**25), (2**32, 2**32, 0), (0, 1, 2**32, 2**32)])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_files_whose_axes_overflow_are_refused(scheme: str, shape: tuple[int, ...], tmp_path: Path) -> None:
-    """A file is refused if a sum over its axis of length zero would have more elements than any tensor."""
+    """A file is refused if a sum over its empty axis would have more elements than any tensor."""
     p = party(scheme)
     data = of_shape(p.tensor(0).to_bytes(), *shape)
     with pytest.raises(hg.DamagedFileError, match=r"impossible shape|overflows"):
@@ -101,7 +103,7 @@ def test_files_whose_axes_overflow_are_refused(scheme: str, shape: tuple[int, ..
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_files_of_an_empty_axis(scheme: str) -> None:
-    """Tensors with an empty axis are read; sums over it are zeros or refused."""
+    """Tensors with an empty axis are read; sums over this axis are zeros or are refused."""
     p = party(scheme)
     x = p.server.from_bytes(of_shape(p.tensor(0).to_bytes(), 0, 3))
     assert x.shape == (0, 3)
@@ -115,7 +117,7 @@ def test_files_of_an_empty_axis(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_shapes_beyond_any_memory(scheme: str) -> None:
-    """Shapes beyond any memory are refused when requested."""
+    """A shape beyond any memory is refused when it is requested."""
     p = party(scheme)
     x, none = p.tensor(1), p.tensor(0)
     for shape in ((2**54,), (2**62, 1), (2**20, 2**20, 2**20), (2**70,), (-1,)):
@@ -150,7 +152,7 @@ ONCE = ["add", "subtract", "negate", "add clear", "multiply clear", "multiply", 
 @pytest.mark.parametrize("operation", COSTS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_results_of_huge_views_are_refused(scheme: str, operation: str) -> None:
-    """A broadcast tensor takes no memory; a result of its size is refused before memory is allocated."""
+    """A broadcast tensor takes no memory; a result of its full size is refused before memory is allocated."""
     p = party(scheme)
     x = p.tensor(1)
     big = x.broadcast_to(LARGE)
@@ -172,7 +174,7 @@ def test_rotations_of_huge_views_are_refused(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", EXACT)
 def test_products_beyond_the_index_range_are_refused(scheme: str) -> None:
-    """Weights with more inputs than an index can count, and windows beyond any image, are refused."""
+    """Weights with more inputs than an index can count are refused, and so are windows beyond any image."""
     p = party(scheme)
     wide = p.tensor(1).reshape(1, 1).broadcast_to((1, 2**33))
     with pytest.raises(hg.ShapeError, match="inputs"):
@@ -196,7 +198,7 @@ def test_huge_clear_arrays_are_refused(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_reversed_slices_are_views(scheme: str) -> None:
-    """Reversed slices take no memory and no time for any length."""
+    """Reversed slices of any length take no memory and no time."""
     p = party(scheme)
     x = p.tensor(1)
     long = x.broadcast_to(LARGE)[::-1]
@@ -232,7 +234,7 @@ def test_reversed_slices_compute(scheme: str) -> None:
 
 
 def test_long_axes_of_empty_tensors_take_no_time() -> None:
-    """Operations on empty tensors with long axes take no time and no memory in proportion to the length."""
+    """The time and memory of operations on empty tensors with long axes do not grow with the length."""
     for scheme in SCHEMES:
         p = party(scheme)
         none = p.tensor(0).reshape(0, 1).broadcast_to((0, 2**32)).T  # shape (2^32, 0)
@@ -249,7 +251,7 @@ def test_long_axes_of_empty_tensors_take_no_time() -> None:
 
 @pytest.mark.parametrize("scheme", EXACT)
 def test_a_padded_batch_of_empty_images_is_refused(scheme: str) -> None:
-    """With padding, a batch of empty images gives a large result, which is refused before memory is allocated."""
+    """With padding, a batch of empty images has a large result, which is refused before memory is allocated."""
     none = party(scheme).tensor(0).reshape(0, 1).broadcast_to((0, 2**32)).T.reshape(2**32, 1, 0, 0)
     with pytest.raises(hg.OutOfMemoryError, match="this convolution"):
         hg.conv2d(none, np.ones((1, 1, 2, 2), dtype=int), padding=1)
@@ -260,11 +262,11 @@ def test_a_padded_batch_of_empty_images_is_refused(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_memory_limit_is_of_the_loaded_tensor(scheme: str, tmp_path: Path) -> None:
-    """The limit applies to the tensor in memory, not to its file; the error states the needed and the allowed bytes."""
+    """The limit applies to the tensor in memory and not to its file; the error states the needed and the allowed bytes."""
     p = party(scheme)
     x = p.tensor(5)
     result = x + x
-    for tensor in (x, result) if scheme != "tfhe" else (x, x[::-1]):  # a seeded and an unseeded file
+    for tensor in (x, result) if scheme != "tfhe" else (x, x[::-1]):  # a file with a seed and a file without
         data, need = tensor.to_bytes(), tensor.nbytes
         path = tmp_path / "x.hg"
         path.write_bytes(data)
@@ -296,7 +298,7 @@ def test_a_limit_counts_bytes() -> None:
 
 
 def seeded_request(items: int) -> bytes:
-    """Returns a request with 8 bytes per LWE ciphertext."""
+    """Returns a request that has 8 bytes per LWE ciphertext."""
     container = parse(party("tfhe").tensor(1).to_bytes())
     words = container.arrays["words"]
     container.header["shape"] = [items]
@@ -305,7 +307,7 @@ def seeded_request(items: int) -> bytes:
 
 
 def test_a_small_request_that_expands_is_refused() -> None:
-    """One MiB of seeded TFHE ciphertexts expands to 1.1 GiB; it is refused before memory is allocated."""
+    """One MiB of seeded TFHE ciphertexts would take 1.1 GiB in memory; it is refused before memory is allocated."""
     p = party("tfhe")
     data = seeded_request(2**15)
     assert len(data) < 2**21
@@ -316,7 +318,7 @@ def test_a_small_request_that_expands_is_refused() -> None:
 
 
 def test_without_a_limit_free_memory_is_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a limit, the device's free memory at the time of the call is the limit."""
+    """If no limit is given, the free memory of the device at the time of the call is the limit."""
     p = party("tfhe")
     data = seeded_request(64)
     assert p.server.from_bytes(data).shape == (64,)
@@ -326,7 +328,7 @@ def test_without_a_limit_free_memory_is_the_limit(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_file_longer_than_the_limit_is_not_read(tmp_path: Path) -> None:
-    """A sparse file of one TiB is refused by its length."""
+    """A sparse file of one TiB is refused because of its length."""
     p = party("bfv")
     container = parse(p.tensor(1).to_bytes())
     path = tmp_path / "long.hg"
@@ -341,7 +343,7 @@ def test_a_file_longer_than_the_limit_is_not_read(tmp_path: Path) -> None:
 
 
 def long_head(container: Container, size: int) -> bytes:
-    """Returns prefix and header of a container whose declared size is `size` bytes too large."""
+    """Returns the prefix and the header of a container that declares a size `size` bytes too large."""
     data = build(container)
     start = 32 + int.from_bytes(data[16:24], "little")
     total = int.from_bytes(data[24:32], "little") + size
@@ -350,7 +352,10 @@ def long_head(container: Container, size: int) -> bytes:
 
 @pytest.mark.parametrize("scheme", EXACT)
 def test_a_server_does_not_construct_other_parameters(scheme: str) -> None:
-    """A server compares the hash of a tensor's parameters before it constructs them, so impossible parameters take no time."""
+    """A server compares the hash of a tensor's parameters before it makes the parameters, so impossible parameters take no
+    time.
+
+    """
     p = party(scheme)
     container = parse(p.tensor(1).to_bytes())
     container.header["parameters"]["slots"] = 5000
@@ -362,7 +367,7 @@ def test_a_server_does_not_construct_other_parameters(scheme: str) -> None:
 
 
 def test_sizes_are_readable() -> None:
-    """Sizes are written as the engine writes them."""
+    """Sizes are written in the same form as by the engine."""
     assert [readable_bytes(n) for n in (0, 1023, 1536, 98348040192, 3 << 40)] == [
         "0 B",
         "1023 B",

@@ -14,7 +14,7 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 @pytest.fixture
 def layers(tmp_path: Path) -> ModuleType:
-    """Returns the check of layers for an empty tree."""
+    """Returns the check of layers, applied to an empty tree."""
     module = load_program(SCRIPTS / "check_layers.py")
     module.ROOT, module.SRC = tmp_path, tmp_path / "src"
     return module
@@ -80,7 +80,7 @@ BAD = {
 
 
 def write(root: Path, name: str, text: str) -> None:
-    """Writes a file and its folders."""
+    """Writes a file and the folders that contain it."""
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -95,7 +95,7 @@ def test_a_sound_tree_passes(layers: ModuleType, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", BAD)
 def test_each_violation_is_found(layers: ModuleType, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong line in a file is found, and the message names it."""
+    """A wrong line in a file is detected, and the message names the line."""
     name, text, message = BAD[case]
     write(tmp_path, name, text)
     assert layers.main() == 1
@@ -105,7 +105,7 @@ def test_each_violation_is_found(layers: ModuleType, tmp_path: Path, case: str, 
 
 
 def test_circular_imports_are_found(layers: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Files that import each other are named, also if one import is only for types."""
+    """Files that import each other are named in the message, also if one of them imports only types."""
     write(tmp_path, "python/heliograph/knn/rows.py", "from heliograph.knn import table\n")
     write(tmp_path, "python/heliograph/knn/table.py", "if TYPE_CHECKING:\n    from heliograph.knn.rows import Row\n")
     assert layers.main() == 1
@@ -118,7 +118,7 @@ def test_this_tree_has_valid_layers() -> None:
 
 
 def test_long_files_and_data_are_refused(tmp_path: Path) -> None:
-    """Files with too many lines or bytes and data sets are refused."""
+    """Files with too many lines or bytes are refused, and so are data sets."""
     check = load_program(SCRIPTS / "check_files.py")
     write(tmp_path, "long.py", "\n" * 801)
     write(tmp_path, "short.py", "\n" * 800)
@@ -131,7 +131,7 @@ def test_long_files_and_data_are_refused(tmp_path: Path) -> None:
 
 
 def test_long_functions_are_refused_except_kernels(tmp_path: Path) -> None:
-    """Functions of the product with more than 80 lines without their docstring are refused, except kernels."""
+    """Functions of the product that have more than 80 lines without the docstring are refused, except for kernels."""
     check = load_program(SCRIPTS / "check_files.py")
     line = "  x += '{';  // }\n"
     for name, count in (("run", 79), ("shorter", 78), ("quick_rotation", 79)):
@@ -147,7 +147,7 @@ def test_long_functions_are_refused_except_kernels(tmp_path: Path) -> None:
 
 
 def test_long_lines_are_refused(tmp_path: Path) -> None:
-    """Lines of the product with more than 125 columns are refused; a character of several bytes is one column."""
+    """Lines of the product that have more than 125 columns are refused; a character of several bytes is one column."""
     check = load_program(SCRIPTS / "check_files.py")
     write(tmp_path, "wide.h", "// " + "é" * 122 + "\n// " + "x" * 123 + "\n")
     assert check.long_lines(tmp_path / "wide.h") == ["line 2: 126 columns; 125 at most"]

@@ -1,4 +1,4 @@
-"""Objects are shown in notebooks as small, escaped HTML tables without scripts."""
+"""Notebooks show objects as small, escaped HTML tables without scripts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfhe_rig import parameters as tfhe_parameters
 
 
 class Cells(HTMLParser):
-    """Parses a table's cell texts and tags."""
+    """Parses the tags and the texts of the cells of a table."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -25,17 +25,17 @@ class Cells(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        """Collects tags and attributes."""
+        """Collects the tags and their attributes."""
         self.tags.add(tag)
         self.attributes += attrs
 
     def handle_data(self, data: str) -> None:
-        """Collects texts."""
+        """Collects the texts."""
         self.texts.append(data)
 
 
 def exact() -> dict[str, Any]:
-    """Returns objects of BFV."""
+    """Returns BFV objects."""
     secret = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20))
     keys = secret.evaluation_keys(rotations=range(1, 12))
     server = hg.Server(keys, limit=1 << 20)
@@ -50,7 +50,7 @@ def exact() -> dict[str, Any]:
 
 
 def numbers() -> dict[str, Any]:
-    """Returns objects of CKKS."""
+    """Returns CKKS objects."""
     secret = hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20))
     keys = secret.evaluation_keys()
     x = hg.Server(keys).bind(secret.encrypt([1.0], pad=True))
@@ -59,7 +59,7 @@ def numbers() -> dict[str, Any]:
 
 
 def integers() -> dict[str, Any]:
-    """Returns objects of TFHE."""
+    """Returns TFHE objects."""
     secret = hg.SecretKey.generate(tfhe_parameters("digits"))
     keys = secret.evaluation_keys()
     x = hg.Server(keys).bind(secret.encrypt(np.array([1, 2], dtype=np.uint8)))
@@ -69,7 +69,9 @@ def integers() -> dict[str, Any]:
 
 @pytest.mark.parametrize("made", [exact, numbers, integers])
 def test_tables_of_every_kind(made: Any) -> None:
-    """A table has a title, labels and texts; it has only table tags and no attributes."""
+    """A table has a title, labels and texts. A table of a result has no other tags than those of HTML tables, and no
+    attributes.
+    """
     for shown in made().values():
         text = shown._repr_html_()
         cells = Cells(text)
@@ -80,7 +82,7 @@ def test_tables_of_every_kind(made: Any) -> None:
 
 
 def test_texts_of_tables() -> None:
-    """Tables have the objects' numbers, shorten long lists, and show names from files as text."""
+    """Tables have the numbers of the objects, shorten long lists, and show names from files as text."""
     bfv, ckks, tfhe = exact(), numbers(), integers()
     said = {name: Cells(shown._repr_html_()).texts for name, shown in bfv.items()}
     assert said["tensor"][:3] == ["BFV tensor", "shape", "()"]

@@ -1,4 +1,4 @@
-"""In-place operations such as a += b change the tensor, in its own memory if no other object shares this memory."""
+"""In-place operations such as a += b change the tensor, in the same memory if no other object shares it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def opened(scheme: str, x: Any) -> Any:
 
 
 def place(x: Any) -> int:
-    """Returns the address of a tensor's first word."""
+    """Returns the address of the first word of a tensor."""
     return int(x._core.address)
 
 
@@ -95,7 +95,7 @@ def test_additions_in_place_keep_the_memory(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_derived_tensors_keep_their_values(scheme: str) -> None:
-    """Copies, slices, reshaped views and results keep their values; the changed tensor moves to new memory."""
+    """Copies, slices, reshaped views and results keep their values; the tensor that is changed moves to new memory."""
     makers: dict[str, Callable[[Any], Any]] = {
         "copy": lambda x: +x,
         "wrapped": lambda x: type(x)(x._core, x._keys),
@@ -129,7 +129,7 @@ def test_derived_tensors_keep_their_values(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_operands_may_be_views_of_the_tensor(scheme: str) -> None:
-    """Operands may be the tensor itself or views of it: a += a, a += a[::-1], a += a[0], b = a[0:1]; b += 1."""
+    """An operand may be the tensor itself or a view of it: a += a, a += a[::-1], a += a[0], b = a[0:1]; b += 1."""
     x, a = tensor(scheme, 3)
     before = place(x)
     x += x
@@ -155,7 +155,7 @@ def test_operands_may_be_views_of_the_tensor(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_operations_that_need_new_memory(scheme: str) -> None:
-    """Products and operands of other levels and degrees also change the tensor, in new memory."""
+    """Products, and operands of other levels and degrees, change the tensor, too, but in new memory."""
     x, a = tensor(scheme, 2)
     y, b = tensor(scheme, 2, seed=3)
     same = x
@@ -181,7 +181,7 @@ def test_operations_that_need_new_memory(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_refused_operation_changes_nothing(scheme: str) -> None:
-    """Operands that do not broadcast, or have other widths, keys or kinds, are refused without changing the tensor."""
+    """Operands that do not broadcast, or that have other widths, keys or kinds, are refused, and the tensor does not change."""
     x, a = tensor(scheme, 2)
     bytes_before, before = x.to_bytes(), place(x)
     secret, server = party(scheme)
@@ -216,7 +216,7 @@ def test_a_refused_operation_changes_nothing(scheme: str) -> None:
 
 
 def test_tfhe_tensors_stay_the_same_object() -> None:
-    """A TFHE tensor changed in place stays the same object of the same type."""
+    """A TFHE tensor that is changed in place is still the same object of the same type."""
     p = tfhe_rig.party()
     a = np.array([1, 200], np.uint8)
     x = p.tensor(a)
@@ -234,7 +234,7 @@ def test_tfhe_tensors_stay_the_same_object() -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_recorded_programs(scheme: str) -> None:
-    """Recorded programs give the same values and bits; operands keep their values, recorded or replayed."""
+    """Recorded programs give the same values and bits. Operands keep their values both when recorded and when replayed."""
 
     def f(x: Any, y: Any) -> Any:
         z = x + y
@@ -255,7 +255,7 @@ def test_recorded_programs(scheme: str) -> None:
             np.testing.assert_array_equal(opened(scheme, found), values)
         np.testing.assert_array_equal(opened(scheme, x), a)
         np.testing.assert_array_equal(opened(scheme, y), b)
-        results[0].__iadd__(1)  # results belong to the caller: the next replay is not affected
+        results[0].__iadd__(1)  # results belong to the caller, so the next replay does not change
     z = x + y
     with hg.trace() as t:
         z += 1

@@ -1,4 +1,4 @@
-"""In every scheme indices follow NumPy's rules, and vectors may be longer than the slots."""
+"""In every scheme, indices follow the rules of NumPy, and vectors may have more values than there are slots."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def secret(scheme: str) -> Any:
 
 @functools.cache
 def tensor(scheme: str) -> tuple[Any, Any]:
-    """Returns a tensor of shape SHAPE and the array of its values; the first slot of each ciphertext holds the value."""
+    """Returns a tensor of shape SHAPE and the array of its values; the first slot of each ciphertext has the value."""
     values = np.arange(24).reshape(SHAPE)
     if scheme == "tfhe":
         return secret(scheme).encrypt(values.astype(np.uint8)), values
@@ -77,7 +77,7 @@ INDICES: dict[str, Any] = {
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", INDICES)
 def test_indices_give_numpys_results(scheme: str, name: str) -> None:
-    """Indices of encrypted and of clear tensors give NumPy's results."""
+    """Indices of encrypted tensors and of clear tensors give the results of NumPy."""
     x, values = tensor(scheme)
     key: Any = INDICES[name]
     key = tuple(list(k) if isinstance(k, range) else k for k in key) if isinstance(key, tuple) else key
@@ -112,7 +112,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_indices(scheme: str, name: str) -> None:
-    """Wrong indices raise hg.IndexingError, which is also an IndexError."""
+    """Wrong indices raise hg.IndexingError, which is a subclass of IndexError."""
     key, words = WRONG[name]
     with pytest.raises(hg.IndexingError, match=words) as error:
         tensor(scheme)[0][key]
@@ -127,7 +127,7 @@ def test_encrypted_indices_are_refused() -> None:
 
 
 def test_iteration_ends() -> None:
-    """Iteration and reversed() end by IndexError."""
+    """Iteration and reversed() stop when an IndexError is raised."""
     assert len(list(tensor("bfv")[0])) == 3
     assert [row.shape for row in reversed(tensor("bfv")[0])] == [(4, 2)] * 3
 
@@ -135,7 +135,10 @@ def test_iteration_ends() -> None:
 @pytest.mark.parametrize("scheme", ["bfv", "bgv", "ckks"])
 @pytest.mark.parametrize("length", [0, 1, "slots - 1", "slots", "slots + 1", "3 slots - 1"])
 def test_vectors_longer_than_the_slots(scheme: str, length: Any) -> None:
-    """Long vectors are distributed over ciphertexts on request and decrypt to their length, by both keys."""
+    """If requested, a long vector is distributed over ciphertexts. The vector is decrypted to its length, for the secret and
+    the public key.
+
+    """
     key, slots = secret(scheme), secret(scheme).parameters.slots
     count = int(eval(str(length).replace("3 slots", "3 * slots"), {"slots": slots}))
     values = np.arange(2 * count).reshape(2, count) % 1000

@@ -1,4 +1,4 @@
-"""Models have input ranges: clients refuse samples outside the calibrated ranges before they encrypt or send them."""
+"""Models have input ranges: a client refuses samples outside the calibrated ranges before it encrypts or sends them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PEOPLE, ILLNESS = load_diabetes(return_X_y=True)
 
 @pytest.fixture(scope="module")
 def model() -> ml.EstimatorModel:
-    """Returns a perceptron of 10 features and one hidden layer."""
+    """Returns a perceptron with 10 features and one hidden layer."""
     return ml.compile(ESTIMATOR, X)
 
 
@@ -47,14 +47,14 @@ def file(model: ml.EstimatorModel, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def outlier(factor: float) -> Any:
-    """Returns the samples with row 17 scaled by a factor."""
+    """Returns the samples, with row 17 scaled by a factor."""
     samples = X.copy()
     samples[17] *= factor
     return samples
 
 
 def arguments(samples: Any) -> Any:
-    """Returns the arguments [count, units] of the hidden units' activation, computed from scikit-learn's coefficients."""
+    """Returns the arguments [count, units] of the hidden units' activation, computed from the coefficients of scikit-learn."""
     scaler, perceptron = ESTIMATOR[0], ESTIMATOR[-1]
     return (samples - scaler.mean_) / scaler.scale_ @ perceptron.coefs_[0] + perceptron.intercepts_[0]
 
@@ -63,8 +63,9 @@ def arguments(samples: Any) -> Any:
 
 
 def test_an_outlier_is_refused(model: ml.EstimatorModel, secret: hg.ckks.SecretKey) -> None:
-    """Row 17, multiplied by 1 or 3, gives the correct result; multiplied by 5 or 10, it gives an error that names row, layer
-    and interval.
+    """If row 17 is multiplied by 1 or 3, the result is correct. If it is multiplied by 5 or 10, an error names the row,
+    layer and interval.
+
     """
     server = hg.Server(secret.evaluation_keys())
     for factor in (1, 3):
@@ -93,7 +94,10 @@ def test_an_outlier_is_refused(model: ml.EstimatorModel, secret: hg.ckks.SecretK
 
 
 def test_samples_are_refused_exactly_outside_the_intervals(model: ml.EstimatorModel, secret: hg.ckks.SecretKey) -> None:
-    """A sample is refused exactly if an activation's argument is outside its interval; accepted ones have small errors."""
+    """A sample is refused exactly if an argument of an activation is outside its interval. Accepted samples have small
+    errors.
+
+    """
     (activation,) = model.report.activations
     rng = np.random.default_rng(3)
     refused = kept = 0
@@ -115,20 +119,21 @@ def test_samples_are_refused_exactly_outside_the_intervals(model: ml.EstimatorMo
 
 
 def test_bounds_of_requests_do_not_depend_on_the_sample(model: ml.EstimatorModel, secret: hg.ckks.SecretKey) -> None:
-    """For any sample, the bound of the request, which the server sees, is the model's; the bound of a result is the model's
-    room.
+    """The server sees the bound of a request. For any sample it is the bound of the model; the bound of a result is the
+    model's room.
+
     """
     assert model.ranges is not None
     requests = [model.encrypt(secret, X[row : row + 1]) for row in (0, 17)]
     for request in requests:
-        # files store bounds in sixteenths of a bit
+        # files store bounds in steps of 1/16 bit
         assert 1 <= request._core.public_bound / model.ranges.bound < 2 ** (1 / 16)
     result = model(hg.Server(secret.evaluation_keys()).bind(requests[0]))
     assert result._core.public_bound <= model.ranges.reach * 2 ** (1 / 16)
 
 
 def test_linear_models() -> None:
-    """Linear models' results are proven for all samples within the ranges; a sample beyond twice the range is refused."""
+    """For linear models, results are proven for all samples within the ranges. A sample beyond twice the range is refused."""
     linear = ml.compile(LinearRegression().fit(PEOPLE, ILLNESS), PEOPLE)
     assert linear.ranges is not None
     assert linear.ranges.proven == 1
@@ -138,7 +143,7 @@ def test_linear_models() -> None:
     secret = hg.SecretKey.generate(linear.parameters(samples=2))
     server = hg.Server(secret.evaluation_keys())
     signs = linear.layers[0].weight[0] > 0
-    # samples with the largest and the smallest result
+    # the samples with the largest and the smallest result
     corners = np.stack([np.where(signs, high, low), np.where(signs, low, high)])
     values = secret.decrypt(linear(server.bind(linear.encrypt(secret, corners))))
     assert np.abs(values - linear.clear(corners).T).max() < 1e-2
@@ -148,7 +153,8 @@ def test_linear_models() -> None:
 
 @pytest.mark.parametrize("hidden", [(6,), (6, 4)])
 def test_proven_intervals(hidden: tuple[int, ...], tmp_path: Path) -> None:
-    """With intervals="proven", no sample within the ranges leaves an interval; clients need no weights to check."""
+    """With intervals="proven", no sample within the ranges leaves an interval, so clients can check samples without the
+    weights."""
     estimator = make_pipeline(StandardScaler(), MLPClassifier(hidden, activation="tanh", max_iter=100, random_state=1)).fit(
         X, Y
     )
@@ -178,8 +184,9 @@ def test_proven_intervals(hidden: tuple[int, ...], tmp_path: Path) -> None:
 
 
 def test_the_clients_part_of_a_model_checks_ranges(file: Path, model: ml.EstimatorModel) -> None:
-    """The client's part of a model file has the ranges of the features and refuses samples outside them; the complete model
-    evaluates its layers.
+    """The client's part of a model file has the ranges of the features and refuses samples outside them. The complete model
+    also evaluates its layers.
+
     """
     whole = hg.ModelBundle.load(file)
     half = hg.ModelBundle.load(whole.client().to_bytes())
@@ -207,8 +214,9 @@ def test_the_clients_part_of_a_model_checks_ranges(file: Path, model: ml.Estimat
 
 
 def test_model_files_of_the_first_format_have_no_ranges(file: Path) -> None:
-    """Files of the first format have no ranges: their client's part refuses no sample, and the complete model checks its
+    """Files of the first format have no ranges. Their client's part refuses no sample, and the complete model checks its
     intervals.
+
     """
     document = resign.take_apart(file.read_bytes())
     said = document.header["model"]
@@ -228,7 +236,7 @@ def test_model_files_of_the_first_format_have_no_ranges(file: Path) -> None:
     server = hg.Server(half.keys(secret))
     values = half.decrypt(secret, whole.run(server, half.encrypt(secret, X)), like=X)
     assert np.abs(values - hg.ModelBundle.load(file)._form.model.clear(X)).max() < 1e-3  # type: ignore[attr-defined]
-    for former in (whole, second):  # class labels are texts in those formats
+    for former in (whole, second):  # in those formats, class labels are texts
         assert np.array_equal(former.predict(values).astype(int), hg.ModelBundle.load(file).predict(values))
         with pytest.raises(hg.DtypeError, match=r"format [12] does not say how .* export the model again"):
             former.predict_proba(values)
@@ -239,7 +247,10 @@ def test_model_files_of_the_first_format_have_no_ranges(file: Path) -> None:
 
 @pytest.mark.parametrize("part", ["whole", "half"])
 def test_invalid_ranges_are_refused(file: Path, part: str) -> None:
-    """Invalid ranges are refused as a damaged file: NaN, infinite, reversed, wrong length, not numbers, beyond the reach."""
+    """A file is refused as damaged if its ranges are NaN, infinite, reversed, of wrong length, not numbers, or beyond the
+    reach.
+
+    """
     whole = hg.ModelBundle.load(file)
     good = whole.to_bytes() if part == "whole" else whole.client().to_bytes()
     low = resign.take_apart(good).header["model"]["ranges"]["low"]
@@ -254,7 +265,7 @@ def test_invalid_ranges_are_refused(file: Path, part: str) -> None:
         {"low": [*low, low[0]], "high": [*high, high[0]]},
         {"low": low[0]},
         {"low": [0, *low[1:]]},
-        {"low": ["-1.5", *low[1:]]},  # another notation of the same number
+        {"low": ["-1.5", *low[1:]]},  # the number -1.5 in another notation than the file's
         {"high": [*high[:-1], (2.0**60).hex()]},
         {"reach": "nan"},
         {"reach": (0.0).hex()},
@@ -285,7 +296,7 @@ def test_a_set_that_cannot_hold_the_results_is_refused(model: ml.EstimatorModel,
 
 
 def test_very_many_features(tmp_path: Path) -> None:
-    """Features too many for the header share one range."""
+    """If there are too many features for the header, they share one range."""
     rng = np.random.default_rng(0)
     samples = rng.uniform(-1, 1, (3, (1 << 14) + 1))
     samples[0, 5] = 3
@@ -300,7 +311,7 @@ def test_very_many_features(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", ["model", "whole", "half"])
 def test_invalid_values(part: str, model: ml.EstimatorModel, file: Path) -> None:
-    """NaN, infinity, masked values, texts and complex numbers are refused, also with unchecked=True."""
+    """NaN, infinity, masked values, texts and complex numbers are refused, even with unchecked=True."""
     whole = hg.ModelBundle.load(file)
     encrypt: Any = {"model": model, "whole": whole, "half": whole.client()}[part].encrypt
     secret = hg.SecretKey.generate(whole.parameters)
@@ -313,7 +324,7 @@ def test_invalid_values(part: str, model: ml.EstimatorModel, file: Path) -> None
     for samples in (masked, masked.astype(np.float32)):
         with pytest.raises(hg.DtypeError, match="masked"):
             encrypt(secret, samples, unchecked=True)
-    encrypt(secret, np.ma.array(X[:3], mask=False))  # a masked array without masked values is accepted
+    encrypt(secret, np.ma.array(X[:3], mask=False))  # a masked array in which no value is masked is accepted
     for samples in (X[:3].astype(str), X[:3] * 1j, [[None] * 10]):
         with pytest.raises(hg.DtypeError):
             encrypt(secret, samples, unchecked=True)
@@ -323,7 +334,7 @@ def test_invalid_values(part: str, model: ml.EstimatorModel, file: Path) -> None
 
 @pytest.mark.parametrize("name", ["digits", "digits-batch", "mnist-small"])
 def test_invalid_pixels_are_refused(name: str, tmp_path: Path) -> None:
-    """Pixels must be integers from 0 to the largest pixel value; the error names the row."""
+    """Pixels must be integers from 0 to the largest pixel value; if not, the error names the row."""
     whole = nn.setup(name).export(tmp_path / "m.hgm")
     half, network, (side,) = whole.client(), nn.setup(name).load(), whole.inputs
     secret = hg.SecretKey.generate(half.parameters)
@@ -350,8 +361,9 @@ def test_invalid_pixels_are_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_ranges_of_recorded_programs(tmp_path: Path) -> None:
-    """A recorded program's input ranges are the bounds of its recorded operands, and at most the parameter set's, which
-    unchecked=True cannot exceed.
+    """The input ranges of a recorded program are the bounds of its recorded operands. The input ranges are at most those of
+    the parameter set, which unchecked=True cannot exceed.
+
     """
     owner = hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=25))
     server = hg.Server(owner.evaluation_keys())
@@ -386,7 +398,7 @@ def test_ranges_of_recorded_programs(tmp_path: Path) -> None:
 
 
 def test_programs_of_integers(tmp_path: Path) -> None:
-    """Integers beyond a dtype or a plaintext modulus are errors that name the operand."""
+    """Integers beyond a dtype or a plaintext modulus raise an error that names the operand."""
     owner = hg.SecretKey.generate(hg.tfhe.parameters("boolean"))
     server = hg.Server(owner.evaluation_keys())
     model = hg.program(lambda a, b: a ^ b, *(server.bind(owner.encrypt([3], "uint4")) for _ in range(2))).export(
@@ -402,7 +414,10 @@ def test_programs_of_integers(tmp_path: Path) -> None:
 
 
 def test_a_refused_sample_causes_no_request(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client of a service refuses the sample without a request; unchecked=True sends it."""
+    """A client of a service refuses a sample outside the ranges and sends no request; with unchecked=True it sends the
+    request.
+
+    """
     for module in ("starlette", "uvicorn", "prometheus_client"):
         pytest.importorskip(module)
     with rig.running(file, "--store", tmp_path / "store") as service:

@@ -1,6 +1,4 @@
-"""Installation: optional libraries may be missing, and the scripts detect a virtual environment that was made in another
-folder.
-"""
+"""Installation: optional libraries may be missing. Scripts detect a virtual environment that was made in another folder."""
 
 from __future__ import annotations
 
@@ -26,11 +24,11 @@ def python(program: str, **variables: str) -> str:
 
 # MPI
 
-ALONE = {"HELIOGRAPH_RANKS": "1", "HELIOGRAPH_RANK": "0"}  # remove these variables, which exist if mpirun started the tests
+ALONE = {"HELIOGRAPH_RANKS": "1", "HELIOGRAPH_RANK": "0"}  # removes these variables, which exist if mpirun started the tests
 
 
 def test_importing_loads_no_mpi() -> None:
-    """Neither import nor computation loads the MPI library; only has_mpi and runs by MPI do."""
+    """Neither an import nor a computation loads the MPI library; only has_mpi and runs by MPI load it."""
     program = (
         "import heliograph as hg; hg.devices()\n"
         "print('libmpi' in open('/proc/self/maps').read(), hg._core.device.has_mpi(), 'libmpi' in open('/proc/self/maps').read())"
@@ -39,7 +37,7 @@ def test_importing_loads_no_mpi() -> None:
 
 
 def test_a_machine_without_the_library(tmp_path: Path) -> None:
-    """Without the MPI library everything else works, and the error for MPI names the library."""
+    """Without the MPI library everything else works. The error for MPI names the library."""
     if not _core.device.has_mpi():
         pytest.skip("this build has no MPI support")
     name = re.search(r"libmpi[a-z_]*\.so(\.\d+)?", Path("/proc/self/maps").read_text())
@@ -67,7 +65,7 @@ OF_MAKE = ("MFLAGS", "GPU", "ARCHITECTURES", "PRESET", "PYTHON", "WERROR")
 
 
 def bash(folder: Path, command: str) -> str:
-    """Runs a command in a folder, without the variables of a surrounding make, and returns its output."""
+    """Runs a command in a folder, without the variables that a surrounding make sets, and returns its output."""
     line = ["bash", "-euo", "pipefail", "-c", command]
     own = {name: value for name, value in os.environ.items() if "MAKE" not in name and name not in OF_MAKE}
     return subprocess.run(line, cwd=folder, env=own, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -75,7 +73,10 @@ def bash(folder: Path, command: str) -> str:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """Returns a folder like a clone, with only the scripts, a simulated Python, and a virtual environment of empty programs."""
+    """Returns a folder like a clone that has only the scripts, a simulated Python, and a virtual environment of empty
+    programs.
+
+    """
     folder = tmp_path / "a clone"
     shutil.copytree(ROOT / "scripts", folder / "scripts")
     shutil.copy(ROOT / "Makefile", folder)
@@ -97,7 +98,7 @@ def set_up(folder: Path) -> str:
 
 
 def test_an_environment_of_another_folder_is_recreated(clone: Path, tmp_path: Path) -> None:
-    """The scripts recreate the virtual environment of a copied or moved clone, and keep that of an unmoved clone."""
+    """If a clone is copied or moved, the scripts make its virtual environment again; otherwise they keep it."""
     assert "make a virtual environment" in set_up(clone)
     (clone / ".venv/kept").touch()
     assert "another folder" not in set_up(clone)
@@ -114,18 +115,21 @@ def test_an_environment_of_another_folder_is_recreated(clone: Path, tmp_path: Pa
 
 
 def test_make_detects_a_moved_environment(clone: Path, tmp_path: Path) -> None:
-    """make detects a moved environment although its stamp is newer than its dependencies."""
+    """make detects that an environment was moved, although its stamp is newer than its dependencies."""
     make = 'make PYTHON="$PWD/fake-python" CXX=true .venv/.setup'
     assert "make a virtual environment" in bash(clone, make)
     assert "heliograph:" not in bash(clone, make)
     copy = tmp_path / "copy"
-    shutil.copytree(clone, copy)  # keeps the files' times
+    shutil.copytree(clone, copy)  # keeps the times of the files
     assert "was made in another folder" in bash(copy, make)
     assert "heliograph:" not in bash(copy, make)
 
 
 def test_requirements_do_not_build_the_package_again(clone: Path) -> None:
-    """Requirements do not rebuild an installed package; requirements of virtual hosts are installed before the package."""
+    """Changed requirements do not rebuild an installed package. The requirements of virtual hosts are installed before the
+    package.
+
+    """
     for name in ("install", "extra", "hosts", "test", "docs"):
         (clone / f"scripts/{name}.sh").write_text(f"#!/bin/sh\necho {name} $*\n")
 
@@ -144,7 +148,7 @@ def test_requirements_do_not_build_the_package_again(clone: Path) -> None:
 
 
 def test_build_folders_of_another_clone_are_removed(clone: Path, tmp_path: Path) -> None:
-    """Build folders of another clone are removed, because CMake refuses them."""
+    """A build folder that belongs to another clone is removed, because CMake refuses it."""
     for name, home in (("own", clone), ("other", tmp_path / "gone")):
         (clone / "build" / name).mkdir(parents=True)
         (clone / "build" / name / "CMakeCache.txt").write_text(f"A:STRING=b\nCMAKE_HOME_DIRECTORY:INTERNAL={home}\n")
@@ -155,7 +159,10 @@ def test_build_folders_of_another_clone_are_removed(clone: Path, tmp_path: Path)
 
 
 def test_the_package_and_its_tests_are_one_build(clone: Path) -> None:
-    """Package and tests share one build folder for each set of backends; options that are not given keep their values."""
+    """The package and the tests share one build folder for each set of backends. Options that are not given keep their
+    values.
+
+    """
     (clone / "build/other").mkdir(parents=True)
     cmake = clone / ".venv/bin/cmake"
     cmake.parent.mkdir(parents=True)
@@ -199,7 +206,7 @@ def test_the_package_and_its_tests_are_one_build(clone: Path) -> None:
 
 
 def test_programs_of_the_documents_are_built() -> None:
-    """Each C++ program in the pages is one of examples/cpp, which the C++ tests link and run."""
+    """Each C++ program on the pages is also in examples/cpp, and the C++ tests link and run it."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     shown = [block for page in pages for block in re.findall(r"```(?:cpp|c\+\+)\n(.*?)```", page.read_text(), re.S)]
     programs = [path.read_text() for path in (ROOT / "examples/cpp").glob("*.cpp")]

@@ -1,4 +1,6 @@
-"""Clear operands of every dtype at their extremes give the results of Python integers: no scheme wraps them."""
+"""Clear operands of every dtype at the ends of its range give the results of Python integers. No scheme wraps clear
+operands.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ DTYPES = [np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16,
 HALVES = [-(1 << 11), (1 << 11) - 1, -(1 << 15), 1 << 15]  # near half of the plaintext moduli below
 VALUES = np.array([-7, 0, 1, 12345], dtype=object)
 
-#: Sets of each exact scheme: with a plaintext modulus beyond 64 bits, with an even one, and with one prime.
+#: Sets of each exact scheme: with a plaintext modulus beyond 64 bits, with an even modulus, and with one prime.
 SETS: dict[str, Any] = {
     f"{scheme} {name}": (scheme, log_q, moduli, packing)
     for scheme, log_q in (("bfv", 200), ("bgv", 320))
@@ -67,7 +69,7 @@ def decrypted(name: str, tensor: hg.Tensor, count: int) -> Any:
 
 
 def scalars() -> st.SearchStrategy[Any]:
-    """Draws Python integers and NumPy integers of every dtype, extremes first."""
+    """Draws Python integers and NumPy integers of every dtype, the ends of the ranges first."""
 
     def of(dtype: np.dtype[Any]) -> st.SearchStrategy[Any]:
         info = np.iinfo(dtype)
@@ -92,14 +94,17 @@ OPERATORS = {
 @FAST
 @given(data=st.data())
 def test_operators_with_any_number(name: str, case: str, data: st.DataObject) -> None:
-    """An operator with a number equals Python's result modulo t, or raises a typed error if the number is out of range."""
+    """An operator with a number gives Python's result modulo t, or raises a typed error if the number is out of range."""
     check_scalar(name, case, data.draw(scalars()))
 
 
 @pytest.mark.parametrize("case", OPERATORS)
 @pytest.mark.parametrize("name", SETS)
 def test_operators_with_extreme_numbers(name: str, case: str) -> None:
-    """Operators accept the extremes of 64 bits and of the plaintext modulus t; an even t allows -t/2 and not t/2."""
+    """Operators accept the ends of 64 bits and of the range of the plaintext modulus t. For an even t, -t/2 is valid and t/2
+    is not.
+
+    """
     for scalar in (LEAST, MOST, *HALVES):
         check_scalar(name, case, scalar)
 
@@ -123,8 +128,10 @@ def check_scalar(name: str, case: str, scalar: Any) -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", ["bfv long", "bgv long"])
 def test_arrays_of_every_dtype(name: str, dtype: np.dtype[Any], case: str) -> None:
-    """Operators accept an array of one integer per ciphertext. The operators negate neither unsigned integers in their
-    dtype nor -2^63 in int64."""
+    """Operators accept an array of one integer per ciphertext. Operators do not negate unsigned integers in their own dtype,
+    nor -2^63 in int64.
+
+    """
     info = np.iinfo(dtype)
     array = np.array([info.min, min(info.max, MOST), 1, 0], dtype=dtype)
     values = np.array([[1], [-1], [1], [-1]], dtype=object)
@@ -136,7 +143,7 @@ def test_arrays_of_every_dtype(name: str, dtype: np.dtype[Any], case: str) -> No
 
 @pytest.mark.parametrize("name", ["bfv long", "bgv long"])
 def test_extreme_plaintexts_weights_and_biases(name: str) -> None:
-    """Extreme integers are accepted as plaintexts, weights and biases."""
+    """Integers at the ends of their range are accepted as plaintexts, weights and biases."""
     _, server, modulus, _ = world(name)
     x = encrypted(name, np.array([[3], [-5]], dtype=object))
     extremes = np.array([LEAST, MOST])
@@ -177,13 +184,13 @@ def test_clear_tensors_do_not_wrap(case: str) -> None:
 
 @pytest.mark.parametrize(("weight", "value"), [(1 << 40, 1 << 20), (1 << 59, 1), (-(1 << 38), -(1 << 23)), (3, -(1 << 60))])
 def test_clear_products_of_long_factors(weight: int, value: int) -> None:
-    """Products are exact whichever factor is long."""
+    """A product is exact, whichever of the factors is long."""
     found = hg.matmul([[weight, 1]], hg.ClearTensor([[value], [-7]]))
     assert found.values.tolist() == [[weight * value - 7]]
 
 
 def test_residues_of_the_extremes() -> None:
-    """Residues of extreme integers are correct and cause no NumPy warnings, also for a single number."""
+    """Residues of very large integers are correct and cause no NumPy warnings, also for a single number."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for value in (LEAST, MOST, np.uint64(MOST)):
@@ -192,7 +199,7 @@ def test_residues_of_the_extremes() -> None:
 
 
 def test_networks_bound_what_their_weights_reach() -> None:
-    """Sums of absolute weights are exact; the plaintext modulus is chosen by them."""
+    """Sums of absolute weights are exact; they determine the plaintext modulus."""
     from heliograph._common.arguments import absolute_sums
 
     assert absolute_sums(np.array([[LEAST, LEAST], [1, -2]])) == [1 << 64, 3]
@@ -202,7 +209,7 @@ def test_networks_bound_what_their_weights_reach() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_ckks_takes_every_dtype(dtype: np.dtype[Any]) -> None:
-    """CKKS accepts arrays along the slots, arrays of one number per ciphertext, and numbers, on either side of operators."""
+    """CKKS operators accept numbers, arrays along the slots, and arrays of one number per ciphertext, on either side."""
     p = ckks_party()
     info = np.iinfo(dtype)
     slots = np.arange(p.parameters.slots) % 4
@@ -219,7 +226,7 @@ def test_ckks_takes_every_dtype(dtype: np.dtype[Any]) -> None:
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
 @pytest.mark.parametrize("party", ["digits", "bits"])
 def test_tfhe_wraps_as_numpy_does(party: str, dtype: str) -> None:
-    """Clear operands at the extremes of a dtype wrap like NumPy's, on either side."""
+    """Clear operands at the ends of a dtype wrap as in NumPy, on either side."""
     p, info = tfhe_rig.party(party), np.iinfo(dtype)
     a = np.array([info.min, info.max, 1, 0], dtype=dtype)
     x = p.tensor(a)
@@ -230,7 +237,7 @@ def test_tfhe_wraps_as_numpy_does(party: str, dtype: str) -> None:
         for value in (info.min, info.max):
             for op in operators:
                 if value == 0 and op in (operator.floordiv, operator.mod):
-                    continue  # NumPy's result differs (docs/tfhe.md)
+                    continue  # for these operands NumPy has another result (docs/tfhe.md)
                 p.check(op(x, value), op(a, a.dtype.type(value)))
             p.check(value - x, a.dtype.type(value) - a)
             p.check(x - np.full(4, value, dtype=dtype), a - a.dtype.type(value))

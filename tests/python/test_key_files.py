@@ -1,4 +1,6 @@
-"""Evaluation keys loaded with a memory limit stay in their file: peak memory of processes, results, and changes of the file."""
+"""Evaluation keys that are loaded with a memory limit stay in their file. Tests the peak memory of processes, the results,
+and changes of the file.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ import heliograph as hg
 
 Work = Callable[[Any], Any]
 MIB = 1 << 20
-#: The limit applies to the host's memory, which the tests measure.
+#: The limit applies to the memory of the host, which the tests measure.
 on_cores = pytest.mark.skipif(
     any(device.startswith("cuda") for device in hg.devices()), reason="keys on a GPU are in GPU memory"
 )
 
 
 class Party:
-    """A secret key, evaluation keys in a file, and a server's operations that use one key at a time."""
+    """A secret key, evaluation keys in a file, and operations of a server that use one key at a time."""
 
     def __init__(self, secret: Any, values: Any, works: list[Work], folder: Path, **keys: Any) -> None:
         self.secret, self.works, self.path = secret, works, folder / "keys.hg"
@@ -51,7 +53,7 @@ def party(scheme: str, folder: Path) -> Party:
 
 
 def little(p: Party) -> int:
-    """Returns a limit below the size of the keys and above the size of one."""
+    """Returns a limit below the size of all keys and above the size of one key."""
     if isinstance(p.keys, hg.tfhe.EvaluationKeys):
         return int(p.path.stat().st_size // 2)
     return int(p.keys.parameters.switch_key_bytes * 3 // 2)
@@ -62,14 +64,14 @@ def test_keys_in_a_file_give_the_results_of_keys_in_memory(scheme: str, tmp_path
     p = party(scheme, tmp_path)
     expected, whole = p.results(p.keys), p.path.read_bytes()
     keys: Any = hg.load(p.path, type(p.keys), memory=little(p))
-    if scheme != "tfhe":  # TFHE's evaluation keys have no rotations
+    if scheme != "tfhe":  # TFHE's evaluation keys contain no rotations
         assert (keys.rotations, keys.relinearize) == (p.keys.rotations, p.keys.relinearize)
     assert (keys.id, keys.nbytes, keys.parameters) == (p.keys.id, p.keys.nbytes, p.keys.parameters)
     for _ in range(2):
         assert p.results(keys) == expected
-    p.path.unlink()  # the open file stays readable without its name
+    p.path.unlink()  # the open file can be read without a name
     assert keys.to_bytes() == whole
-    keys.save(p.path)  # another file under the old name is not read
+    keys.save(p.path)  # another file with the old name is not read
     assert p.path.read_bytes() == whole
     p.path.write_bytes(b"another")
     assert p.results(keys) == expected
@@ -83,7 +85,7 @@ def test_a_file_that_changes_is_an_error_and_never_a_wrong_result(scheme: str, s
     size = p.path.stat().st_size
     keys = hg.load(p.path, memory=little(p))
     with p.path.open("r+b") as file:
-        if spoil == "changed":  # changes every word after the header, so that each key is damaged
+        if spoil == "changed":  # changes every word after the header, so all keys are damaged
             file.seek(size // 8)
             file.write(bytes(size * 7 // 8))
         else:
@@ -99,7 +101,7 @@ def test_a_program_takes_keys_from_a_file(tmp_path: Path) -> None:
     each = p.keys.parameters.switch_key_bytes
     program = hg.program(lambda x: hg.ckks.rotate(x * x, 1), hg.Server(p.keys).bind(p.x))
     expected = program(hg.Server(p.keys).bind(p.x)).to_bytes()
-    keys = hg.load(p.path, memory=each * 3 // 2)  # the limit holds one key at a time
+    keys = hg.load(p.path, memory=each * 3 // 2)  # only one key at a time fits the limit
     for _ in range(2):
         assert program(hg.Server(keys).bind(p.x)).to_bytes() == expected
 
@@ -114,7 +116,7 @@ def test_one_sum_needs_all_its_keys_at_once(tmp_path: Path) -> None:
     short = hg.load(p.path, memory=len(matrix.rotations) * parameters.switch_key_bytes)
     with pytest.raises(
         hg.LimitError, match="in use at the same time"
-    ):  # reading the last key needs memory for half a key more
+    ):  # reading the last key takes memory for half a key more
         p.results(short)
     enough = hg.load(p.path, memory=(len(matrix.rotations) + 1) * parameters.switch_key_bytes)
     assert p.results(enough) == p.results(p.keys)
@@ -168,7 +170,7 @@ peak(work)
 
 
 def peaks(folder: Path, memory: str) -> list[float]:
-    """Returns the increase of peak memory in MiB for loading, saving, and computing with every key."""
+    """Returns how much the peak memory grows, in MiB, for loading, for saving, and for computing with every key."""
     try:
         Path("/proc/self/clear_refs").write_text("1")
     except OSError:
@@ -185,11 +187,11 @@ def test_peak_memory_is_within_the_limit(tmp_path: Path) -> None:
     keys = secret.evaluation_keys(rotations=range(1, 13), relinearize=False)
     keys.save(tmp_path / "keys.hg")
     secret.encrypt([1], pad=True).save(tmp_path / "x.hg")
-    # allowance in MiB: a key on the device; one ciphertext takes 1.8 MiB
+    # in MiB, for a key on the device; one ciphertext takes 1.8 MiB
     each, slack = keys.parameters.switch_key_bytes / MIB, 6.0
     load, save, work = peaks(tmp_path, "None")
-    assert load < 12 * each / 2 + slack  # keys in memory are loaded without a second copy
-    assert save < slack  # saving keys in memory
+    assert load < 12 * each / 2 + slack  # keys in memory are loaded without a second copy of them
+    assert save < slack  # the keys in memory are saved
     assert work > 2 * each + slack  # the work exceeds the limit, so the limit has an effect
     load, save, work = peaks(tmp_path, f"int({3 * each * MIB})")
     assert load < each / 2 + slack

@@ -1,4 +1,4 @@
-"""`evaluation_keys(for_=...)` makes exactly the keys that a computation needs; errors name all missing keys."""
+"""`evaluation_keys(for_=...)` makes exactly the keys that a computation needs. Errors name all missing keys."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ CKKS: dict[str, Purpose] = {
 
 
 def without(secret: Any, keys: Any) -> list[dict[str, Any]]:
-    """Returns the arguments for all keys but one, for each key."""
+    """For each key, returns the arguments for all keys except this one."""
     swap = keys._swap[0]
     have = {"relinearize": keys.relinearize, "rotations": keys.rotations, swap: getattr(keys, swap)}
     less = [{**have, "rotations": [r for r in keys.rotations if r != gone]} for gone in keys.rotations]
@@ -64,7 +64,7 @@ def without(secret: Any, keys: Any) -> list[dict[str, Any]]:
 
 
 def require_exact(secret: Any, purpose: Any, compute: Callable[[Any], Any], values: Any) -> None:
-    """Checks that the computation runs with these keys, and that without any one of them the error names the remedy."""
+    """Checks that the computation runs with these keys. If any one of the keys is missing, an error must name the remedy."""
     keys = secret.evaluation_keys(for_=purpose)
     compute(hg.Server(keys).bind(secret.encrypt(values, pad=True)))
     for less in without(secret, keys):
@@ -99,7 +99,7 @@ def test_transforms_networks_and_models_list_their_keys(tmp_path: Path) -> None:
     secret = ckks()
     layer = hg.ckks.LinearTransform(secret.parameters, MATRIX)
     require_exact(secret, layer, lambda x: layer @ x, V)
-    require_exact(secret, lambda x: layer @ x, lambda x: layer @ x, V)  # plaintexts are encoded before, for this device
+    require_exact(secret, lambda x: layer @ x, lambda x: layer @ x, V)  # plaintexts are encoded earlier, for this device
     weights = hg.encode(secret.parameters, V)
     require_exact(secret, lambda x: hg.ckks.rotate(x * weights, 2), lambda x: hg.ckks.rotate(x, 2), V)
 
@@ -142,7 +142,7 @@ def test_bootstraps() -> None:
 
 
 def test_tfhe() -> None:
-    """TFHE has only one kind of evaluation keys, but impossible computations are refused for it, too."""
+    """TFHE has only one kind of evaluation keys. Impossible computations are refused for TFHE, too."""
     secret = hg.SecretKey.generate(hg.tfhe.parameters())
     purposes = [hg.tfhe.sum, hg.sum, lambda x: x < 3, (lambda p: p & True, np.array([True]))]
     assert secret.evaluation_keys(for_=purposes).id == secret.id
@@ -153,7 +153,7 @@ def test_tfhe() -> None:
 def test_purposes_may_be_combined_with_named_keys() -> None:
     keys = ckks().evaluation_keys(for_=hg.ckks.conjugate, rotations=[6], relinearize=True)
     assert (keys.relinearize, keys.rotations, keys.conjugate) == (True, [6], True)
-    assert ckks().evaluation_keys(rotations=[6]).relinearize  # relinearization is the default
+    assert ckks().evaluation_keys(rotations=[6]).relinearize  # keys for relinearization are the default
 
 
 def test_invalid_purposes_are_refused() -> None:
@@ -189,7 +189,7 @@ def test_invalid_purposes_are_refused() -> None:
 
 @pytest.mark.parametrize("rotations", [[], [1], [1, 2]])
 def test_errors_name_all_keys_that_are_missing(rotations: list[int]) -> None:
-    """The error of a mean lists all missing rotations; the arguments that it suggests work."""
+    """The error of a mean lists all missing rotations, and the arguments that it suggests work."""
     secret = ckks()
     x = hg.Server(secret.evaluation_keys(rotations=rotations, relinearize=False)).bind(secret.encrypt(V))
     lack = "all of that" if not rotations else f"the rotations {', '.join(str(s) for s in (1, 2, 4) if s not in rotations)}"
@@ -223,14 +223,14 @@ def test_errors_of_exact_schemes_name_all_keys() -> None:
 
 
 def test_models_of_scikit_learn() -> None:
-    """A linear model needs no evaluation keys; a model with an activation needs a relinearization key."""
+    """A linear model needs no evaluation keys. A model with an activation needs a relinearization key."""
     linear_model = pytest.importorskip("sklearn.linear_model")
     neural_network = pytest.importorskip("sklearn.neural_network")
     samples = np.random.default_rng(1).uniform(-1, 1, (20, 2))
     line = linear_model.LinearRegression().fit(samples, samples.sum(1))
     network = neural_network.MLPRegressor(hidden_layer_sizes=(2,), activation="tanh", max_iter=20, random_state=1)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the estimator need not converge
+        warnings.simplefilter("ignore")  # whether the estimator converges does not matter
         network.fit(samples, samples.sum(1))
     for estimator, relinearize in ((line, False), (network, True)):
         model = ml.compile(estimator, samples)

@@ -1,4 +1,4 @@
-"""Nearest neighbours: scores of encrypted vectors equal NumPy's exactly; invalid inputs are refused."""
+"""Nearest neighbours: scores of encrypted vectors equal NumPy's exactly, and invalid inputs are refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS, DIMENSION = 4100, 200  # this size takes two blocks of rows, and two ciphe
 
 @cache
 def base() -> Any:
-    """Returns random vectors; some extreme rows, which make the largest sums, and equal rows, which make ties."""
+    """Returns random vectors. Some rows have extreme values, which give the largest sums; some are equal, which gives ties."""
     values = np.random.default_rng(5).integers(-128, 128, (ROWS, DIMENSION), dtype=np.int8)
     values[0], values[1], values[4096] = -128, 127, -128
     values[17] = values[4099] = values[9]
@@ -36,7 +36,7 @@ def base() -> Any:
 
 @cache
 def parties() -> tuple[Any, Any, Any]:
-    """Returns index, client and server, which exchange serialized objects."""
+    """Returns an index, a client and a server; they exchange serialized objects."""
     index = hg.knn.Vectors(base())
     client = hg.knn.VectorClient(hg.knn.VectorLayout.from_bytes(index.layout.to_bytes()))
     server = hg.Server(hg.EvaluationKeys.from_bytes(client.evaluation_keys().to_bytes()))
@@ -44,7 +44,7 @@ def parties() -> tuple[Any, Any, Any]:
 
 
 def asked(vector: Any, parties: tuple[Any, Any, Any]) -> Any:
-    """Returns the scores of an encrypted query, serialized."""
+    """Returns the scores of an encrypted query after serializing both."""
     index, client, server = parties
     query = server.from_bytes(client.encrypt(vector).to_bytes())
     return hg.knn.Scores.from_bytes(index.scores(query).to_bytes())
@@ -74,8 +74,10 @@ def test_scores_equal_numpys(vector: Any) -> None:
 
 @pytest.mark.parametrize("dimension", [1, 2, 128, 129, 384])
 def test_vectors_of_any_dimension(dimension: int) -> None:
-    """Scores are exact for vectors of one component, of as many components as a ciphertext holds, of one component more,
-    and of several ciphertexts."""
+    """Scores are exact for vectors of any length: one component, as many as a ciphertext holds, one more, and several
+    ciphertexts.
+
+    """
     rng = np.random.default_rng(dimension)
     values = rng.integers(-128, 128, (50, dimension), dtype=np.int8)
     values[0] = -128
@@ -88,7 +90,7 @@ def test_vectors_of_any_dimension(dimension: int) -> None:
 
 @pytest.mark.parametrize("dimension", [768, 1536, pytest.param(4096, marks=pytest.mark.full)])
 def test_long_vectors_at_the_ends(dimension: int) -> None:
-    """Products of vectors with only -128 have the most noise; scores are still exact."""
+    """Products of vectors that have only components -128 have the most noise; their scores are still exact."""
     values = np.full((3, dimension), -128, np.int8)
     values[1], values[2] = 127, np.random.default_rng(1).integers(-128, 128, dimension)
     index = hg.knn.Vectors(values)
@@ -98,7 +100,7 @@ def test_long_vectors_at_the_ends(dimension: int) -> None:
 
 
 def test_nearest_and_ties() -> None:
-    """Results are sorted by score, and equal scores by row; a k beyond the number of rows returns all rows."""
+    """Results are sorted by score, and for equal scores by row. If k exceeds the number of rows, all rows are returned."""
     _, client, _ = parties()
     vector = base()[9]
     answer, wanted = asked(vector, parties()), expected(vector, base())
@@ -107,14 +109,14 @@ def test_nearest_and_ties() -> None:
         found = client.nearest(answer, k=k)
         np.testing.assert_array_equal(found.ids, order[:k])
         np.testing.assert_array_equal(found.scores, wanted[order[:k]])
-    assert list(order[:3]) == [9, 17, 4099]  # the ties exist
+    assert list(order[:3]) == [9, 17, 4099]  # ties do occur
     for k in (0, -1, 2.5, "ten"):
         with pytest.raises(hg.ParameterError, match="k must be"):
             client.nearest(answer, k=k)
 
 
 def test_recall_of_rounded_vectors() -> None:
-    """Of normalised real vectors, scaled by one factor and rounded, at least 95 % of the ten nearest are found."""
+    """For normalised real vectors, scaled by one factor and rounded, at least 95 % of the ten nearest neighbours are found."""
     rng = np.random.default_rng(12)
     # The vectors are like embeddings: a few directions have most of the variance.
     real = rng.normal(size=(3000, 96)) @ np.diag(1 / (1 + np.arange(96) / 24))
@@ -133,7 +135,7 @@ def test_recall_of_rounded_vectors() -> None:
 
 
 def test_results_name_rows_by_their_ids(tmp_path: Path) -> None:
-    """Results name rows by the server's ids, including negative ones and ones beyond 32 bits."""
+    """Results have the row ids of the server, also negative ids and ids beyond 32 bits."""
     ids = np.array([70, -3, 1 << 40], np.int64)
     index = hg.knn.Vectors(np.array([[1, 0], [0, 1], [5, 5]], np.int8), ids=ids)
     index.layout.save(tmp_path / "layout.hg")
@@ -143,7 +145,7 @@ def test_results_name_rows_by_their_ids(tmp_path: Path) -> None:
 
 
 def test_replaced_rows() -> None:
-    """Replaced rows across a block boundary have new scores; the others keep theirs."""
+    """If rows across a block boundary are replaced, these rows have new scores and the others keep theirs."""
     values = base().copy()
     index, client, server = hg.knn.Vectors(values), parties()[1], parties()[2]
     other = np.random.default_rng(8).integers(-128, 128, (6, DIMENSION), dtype=np.int8)
@@ -152,14 +154,14 @@ def test_replaced_rows() -> None:
     changed[4093:4099] = other
     vector = VECTORS["random"]
     np.testing.assert_array_equal(client.scores(asked(vector, (index, client, server))), expected(vector, changed))
-    np.testing.assert_array_equal(values, base())  # the caller's array is unchanged
+    np.testing.assert_array_equal(values, base())  # the array of the caller is unchanged
     for first, array in ((4095, other), (0, other[:, :5]), (-1, other)):
         with pytest.raises((hg.ShapeError, hg.ParameterError)):
             index.replace(first, array)
 
 
 def test_two_secrets_and_one_index() -> None:
-    """Two clients of one index can each decrypt only their own scores."""
+    """Of two clients of one index, each can decrypt only its own scores."""
     index, client, server = parties()
     other = hg.knn.VectorClient(index.layout)
     theirs = hg.Server(other.evaluation_keys())
@@ -173,7 +175,10 @@ def test_two_secrets_and_one_index() -> None:
 
 
 def test_several_clients_at_once() -> None:
-    """Queries of two clients that do not fit one pass: each client gets its own answers, equal to those of single queries."""
+    """If the queries of two clients do not fit one pass, each client gets its own answers, which equal those of single
+    queries.
+
+    """
     index, client, server = parties()
     other = hg.knn.VectorClient(index.layout)
     theirs = hg.Server(other.evaluation_keys())
@@ -208,13 +213,13 @@ def test_several_clients_at_once() -> None:
     ],
 )
 def test_arrays_that_do_not_fit(array: Any, options: dict[str, Any], error: Any, match: str) -> None:
-    """Invalid arrays are refused by name before preparation."""
+    """Invalid arrays are refused before preparation; the error names them."""
     with pytest.raises(error, match=match):
         hg.knn.Vectors(array, **options)
 
 
 def test_vectors_that_do_not_fit() -> None:
-    """The client refuses other dimensions and dtypes; the server refuses encrypted vectors of other layouts."""
+    """The client refuses other dimensions and dtypes. The server refuses encrypted vectors of other layouts."""
     index, client, server = parties()
     with pytest.raises(hg.ShapeError, match="200 components"):
         client.encrypt(np.zeros(199, np.int8))
@@ -240,7 +245,7 @@ def test_vectors_that_do_not_fit() -> None:
 
 
 def test_files_that_are_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A flipped bit, a short file, another type and impossible numbers are refused; inspect describes valid files."""
+    """A flipped bit, a short file, another type and impossible numbers are refused. inspect describes valid files."""
     index, client, _ = parties()
     answer = asked(VECTORS["random"], parties())
     for made, read in ((index.layout, hg.knn.VectorLayout.from_bytes), (answer, hg.knn.Scores.from_bytes)):
@@ -282,7 +287,7 @@ GOOD = {"dimension": 3, "parameter_hash": hg.knn.VectorLayout(2, 3).parameters._
     ],
 )
 def test_impossible_layouts_are_refused(header: dict[str, Any], ids: Any, error: Any) -> None:
-    """Valid containers with impossible layouts are refused; a correct one is read."""
+    """Valid containers with impossible layouts are refused; one with a possible layout is read."""
 
     def written(header: dict[str, Any], ids: Any) -> bytes:
         parts = [] if ids is None else [np.array(ids, "<i8").tobytes()]
@@ -294,7 +299,7 @@ def test_impossible_layouts_are_refused(header: dict[str, Any], ids: Any, error:
 
 
 def test_random_words_as_an_answer_are_refused() -> None:
-    """Random words in place of an answer raise NoiseError."""
+    """Random words in place of an answer raise a NoiseError."""
     _, client, _ = parties()
     answer = asked(VECTORS["random"], parties())
     noise = np.random.default_rng(2).bytes(len(answer._data))
@@ -303,7 +308,7 @@ def test_random_words_as_an_answer_are_refused() -> None:
 
 
 def test_a_layout_states_the_true_sizes() -> None:
-    """The layout states the true sizes of keys, query and answer."""
+    """The layout states the actual sizes of keys, query and answer."""
     index, client, _ = parties()
     layout = index.layout
     assert 0 < len(client.evaluation_keys().to_bytes()) - layout.key_bytes < 4096
@@ -315,14 +320,14 @@ def test_a_layout_states_the_true_sizes() -> None:
 
 
 def test_all_queries_have_the_same_size() -> None:
-    """Queries have one size for any vector."""
+    """The size of a query does not depend on the vector."""
     client = parties()[1]
     assert len({len(client.encrypt(vector).to_bytes()) for vector in VECTORS.values()}) == 1
 
 
 @pytest.mark.parametrize("device", places())
 def test_the_same_bits_everywhere(device: str) -> None:
-    """For equal keys and draws, the rounded answer equals ref's byte for byte."""
+    """With equal keys and draws, the rounded answer equals the answer of ref, byte for byte."""
     values = base()[:, :5]
 
     def answer(place: str) -> bytes:
@@ -341,7 +346,7 @@ def test_the_same_bits_everywhere(device: str) -> None:
 
 
 def test_the_benchmark_says_what_it_measured(tmp_path: Path) -> None:
-    """The benchmark reports stages, bytes and machine, and checks the scores itself."""
+    """The benchmark reports stages, bytes and machine, and itself checks the scores."""
     out = tmp_path / "out.jsonl"
     command = [*module("runners.vectors"), "--rows", "4100", "--dimension", "8", "--repeats", "1", "--out", str(out)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
@@ -354,7 +359,7 @@ def test_the_benchmark_says_what_it_measured(tmp_path: Path) -> None:
 
 
 def test_a_process_serves_another(tmp_path: Path) -> None:
-    """Client and server are two programs that exchange files; the server has no secret key."""
+    """Client and server are two programs that exchange files; the server does not have a secret key."""
     client = hg.knn.VectorClient(hg.knn.VectorLayout(40, 16))
     values = np.random.default_rng(4).integers(-128, 128, (40, 16), dtype=np.int8)
     np.save(tmp_path / "base.npy", values)

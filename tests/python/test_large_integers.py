@@ -1,4 +1,4 @@
-"""Integers beyond 64 bits in BFV and BGV: encryption, arithmetic, encoding and bounds."""
+"""Integers beyond 64 bits in BFV and BGV: their encryption, arithmetic, encoding and bounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def exact(*values: int) -> Any:
 
 @pytest.mark.parametrize(("scheme", "bits"), [("bfv", 200), ("bgv", 200), ("bfv", 70)])
 def test_large_values(scheme: str, bits: int) -> None:
-    """Values up to half the modulus, of either sign, are decrypted exactly: by both keys, in coefficients and through files."""
+    """Positive and negative values up to half the modulus are decrypted exactly. Tested with both keys, in coefficients and
+    after saving to files.
+
+    """
     secret, server, most = party(scheme, bits)
     a = exact(2 ** (bits - 4), -(2 ** (bits - 5)) + 1, 2**64, -(2**63) - 1)
     edges = exact(most, -most, 2**63, -(2**63))
@@ -47,7 +50,7 @@ def test_large_values(scheme: str, bits: int) -> None:
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_progress_over_moduli(scheme: str) -> None:
-    """The completed share rises to 1 once, over all plaintext moduli."""
+    """Over all plaintext moduli together, the completed share rises only once to 1."""
     secret, server, _ = party(scheme, 200)
     x = server.bind(secret.encrypt(np.ones((3, 4), dtype=int)))
     square = hg.square(x)
@@ -66,7 +69,7 @@ def test_progress_over_moduli(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_large_operands(scheme: str) -> None:
-    """Integers, arrays of integers and plaintexts are added, subtracted and multiplied, on both sides and in place."""
+    """Integers, arrays of integers and plaintexts are added, subtracted and multiplied, on either side and in place."""
     secret, server, _ = party(scheme, 200)
     a, c, d = exact(2**70, -5, 2**80 + 3, 0), 2**100 + 7, -(2**90)
     x = server.bind(secret.encrypt(np.stack([a, -a])))
@@ -96,7 +99,7 @@ def test_large_operands(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_bounds_of_large_values(scheme: str) -> None:
-    """Bounds of large values follow operations; wrapped values are refused; strict mode proves values that fit."""
+    """The bounds of large values follow the operations. Wrapped values are refused, and strict mode proves values that fit."""
     secret, server, most = party(scheme, 200)
     x = server.bind(secret.encrypt(exact(2**80, -(2**79), 1, 0), bound=2**80))
     assert x.bound == 2**80
@@ -110,7 +113,7 @@ def test_bounds_of_large_values(scheme: str) -> None:
     for wrapped in (large * 2**100, large * large):
         with pytest.raises(hg.RoomError, match="may have wrapped"):
             secret.decrypt(wrapped)
-    # the bound of a sum from a file is the largest value that the key encrypted in this process
+    # for a sum from a file, the bound is the largest value that the key encrypted in this process
     loaded = server.from_bytes(large.to_bytes())
     with pytest.raises(hg.RoomError):
         secret.decrypt(loaded * 2**80)
@@ -120,7 +123,7 @@ def test_bounds_of_large_values(scheme: str) -> None:
 
 
 def test_values_that_do_not_fit() -> None:
-    """The error states the given value and the range; values that are no integers are refused."""
+    """The error states the value and the valid range; values that are not integers are refused."""
     secret, server, most = party("bfv", 70)
     x = server.bind(secret.encrypt([1, 2, 3, 4]))
     for value in (most + 1, -most - 1, 2**90, 2**5000):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ LEVEL = 3
 
 
 @functools.cache
-def keys(word_size: int = 64) -> hg.ckks.EvaluationKeys:
+def keys(word_size: int = 64) -> Any:
     """Returns keys for level 3, among others."""
     secret = party(word_size).secret
     return secret.evaluation_keys(
@@ -110,10 +111,8 @@ def test_keys_for_levels_are_stored_in_files(tmp_path: Path) -> None:
     own = keys(64)
     own.save(tmp_path / "keys.hg")
     x = p.secret.encrypt(real(), level=3)
-    results = [
-        hg.ckks.rotate(hg.Server(k).bind(x), [1, 5]).to_bytes()
-        for k in (own, hg.load(tmp_path / "keys.hg"), hg.load(tmp_path / "keys.hg", memory=1 << 20))
-    ]
+    loaded: list[Any] = [hg.load(tmp_path / "keys.hg"), hg.load(tmp_path / "keys.hg", memory=1 << 20)]
+    results = [hg.ckks.rotate(hg.Server(k).bind(x), [1, 5]).to_bytes() for k in (own, *loaded)]
     data = own.to_bytes()
     again = hg.ckks.EvaluationKeys.from_bytes(data)
     assert (again.level_rotations, again.rotations, again.conjugate) == (
@@ -183,9 +182,9 @@ def test_errors_of_keys_for_levels() -> None:
         with pytest.raises(hg.LevelError):
             p.secret.evaluation_keys(level_rotations={wrong: [1]})
     with pytest.raises(hg.DtypeError):
-        p.secret.evaluation_keys(level_rotations=[1])  # type: ignore[arg-type]
+        p.secret.evaluation_keys(level_rotations=[1])
     with pytest.raises(hg.DtypeError):
-        p.secret.evaluation_keys(level_rotations={2: ["a"]})  # type: ignore[list-item]
+        p.secret.evaluation_keys(level_rotations={2: ["a"]})
     with pytest.raises(hg.WrongKeyError):
         hg.ckks.rotate(hg.Server(keys(64)).bind(stranger().secret.encrypt(real(), level=2)), 1)
 

@@ -1,4 +1,4 @@
-"""Every function of clear values refuses masked values; SQL stores them as NULL (test_sql_values)."""
+"""Every function that takes clear values refuses masked values. SQL stores masked values as NULL (test_sql_values)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tfhe_rig
 from heliograph import ml, nn
 
 MASKED = np.ma.array([[1, 2], [3, 4]], mask=[[False, True], [False, False]])
-#: Containers of masked arrays, in which NumPy may ignore the mask.
+#: Containers of masked arrays; when NumPy converts them, it may ignore the mask.
 FORMS: dict[str, Any] = {
     "array": MASKED,
     "list of arrays": [MASKED[0], MASKED[1]],
@@ -20,13 +20,13 @@ FORMS: dict[str, Any] = {
     "constant": [[np.ma.masked, 2], [3, 4]],
     "reals": MASKED.astype(float),
 }
-OPEN = np.ma.array([[1, 2], [3, 4]], mask=False)  # arrays without masked values are accepted
+OPEN = np.ma.array([[1, 2], [3, 4]], mask=False)  # arrays in which no value is masked are accepted
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("scheme", ["bfv", "bgv", "ckks", "tfhe"])
 def test_encryption_and_operators_refuse_masked_values(scheme: str, form: str) -> None:
-    """Encryption by either key, encoding and operands of a tensor refuse masked values."""
+    """Encryption by either key refuses masked values, and so do encoding and the operators of a tensor."""
     masked = FORMS[form]
     if scheme == "tfhe":
         party = tfhe_rig.Party(tfhe_rig.parameters("bits"))
@@ -50,13 +50,13 @@ def test_encryption_and_operators_refuse_masked_values(scheme: str, form: str) -
     for call in calls:
         with pytest.raises(hg.DtypeError, match=r"masked values, which are missing numbers: fill them"):
             call()
-    with pytest.raises(hg.DtypeError):  # masked arrays have their own operator, which would convert the tensor
+    with pytest.raises(hg.DtypeError):  # masked arrays have an operator of their own, which would convert the tensor
         masked * x
     assert secret.decrypt(secret.encrypt(OPEN)).round().astype(int).tolist() == OPEN.tolist()
 
 
 def test_models_and_searches_refuse_masked_values(tmp_path: Any) -> None:
-    """Networks, estimators (also with one sample) and query vectors refuse masked values."""
+    """Networks refuse masked values, and so do estimators (also with one sample) and query vectors."""
     image = np.ma.array(np.zeros((8, 8), int), mask=False)
     image[0, 0] = np.ma.masked
     network = nn.load("digits")
@@ -80,7 +80,10 @@ def test_models_and_searches_refuse_masked_values(tmp_path: Any) -> None:
 
 
 def test_errors_name_the_invalid_object() -> None:
-    """For an array of objects, as pandas makes for integers with NULLs, the error states the invalid value and its index."""
+    """pandas makes arrays of objects for integers with NULLs. The error for an array of objects states the invalid value and
+    its index.
+
+    """
     secret = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20, slots=3))
     for missing in (None, np.datetime64("NaT"), "3"):
         with pytest.raises(hg.DtypeError, match=rf"{type(missing).__name__}\) at \[1\]"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typer.testing import CliRunner
 
 import heliograph as hg
 from heliograph.cli.commands import commands
+from heliograph.ml import canonical as canonical_form
+from heliograph.ml import costs
 from heliograph.ml import profile as profiles
 from heliograph.ml.profile import OPERATIONS, Plan, Profile, Row, measure, names, not_negative, profile_of
 
@@ -83,6 +86,7 @@ def test_shipped_profiles() -> None:
         rates = profile_of(name).rates(p)
         assert rates.product(2) < rates.product(p.levels) < rates.bootstrap()
         assert rates.parts(5, 10, 3, 1) < rates.parts(5, 100, 3, 1)
+        assert profile_of(name).rates(p, key_level=2).rotation(2) < rates.rotation(2)
     assert profile_of().name in names()
     assert profile_of(profile_of("two-cores")).name == "two-cores"
     with pytest.raises(hg.ParameterError, match="there is no profile 'h9000', only"):
@@ -95,6 +99,14 @@ def test_recorded_bootstraps() -> None:
     assert counter.bootstrap().products > 50 * counter.rotation(7).products
     with pytest.raises(hg.ParameterError, match="no bootstrapping"):
         profile_of("two-cores").rates(hg.ckks.parameters(depth=2, precision=20, slots=512)).bootstrap()
+
+
+@pytest.mark.parametrize("module", [canonical_form, costs, profiles])
+def test_examples(module: Any) -> None:
+    """The examples of docstrings run."""
+    found = doctest.testmod(module)
+    assert found.attempted > 0
+    assert not found.failed
 
 
 GOOD: dict[str, Any] = {

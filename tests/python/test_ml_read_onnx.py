@@ -1,4 +1,4 @@
-"""ONNX files: graphs with fixed shapes, equal to onnxruntime; refusals that name the operator."""
+"""ONNX files: graphs with fixed shapes give the results of onnxruntime; if an operator is refused, the error names it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def model(
     opset: int = 17,
     kind: int = 1,
 ) -> Any:
-    """Return a model of nodes, whose inputs have float32 elements unless `kind` is another type."""
+    """Return a model of these nodes; its inputs have float32 elements unless `kind` is another type."""
     graph = helper.make_graph(
         nodes,
         "small",
@@ -38,7 +38,7 @@ def model(
 
 
 def node(operator: str, inputs: str, output: str = "y", **attributes: Any) -> Any:
-    """Return a node that is named as its output."""
+    """Return a node that has the name of its output."""
     return helper.make_node(operator, inputs.split(), output.split(), name=output.split()[0], **attributes)
 
 
@@ -81,7 +81,7 @@ def reference(proto: Any, feeds: dict[str, Any]) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("opset", [7, 9, 11, 13, 17])
 def test_a_small_network_equals_onnxruntime(opset: int) -> None:
-    """The graph of each opset computes the runtime's numbers for each sample of a batch."""
+    """For each opset, the graph gives the numbers of the runtime for each sample of a batch."""
     proto = small_network(opset)
     graph = read_onnx(proto.SerializeToString())
     assert [n.operation for n in graph.nodes] == ["Conv", "BatchNormalization", "Relu", "AveragePool", "Reshape", "Gemm"]
@@ -93,7 +93,7 @@ def test_a_small_network_equals_onnxruntime(opset: int) -> None:
 
 
 def test_values_inside_a_graph() -> None:
-    """`until` returns named values and computes no later ones."""
+    """`until` returns the values with these names and does not compute later values."""
     graph = read_onnx(small_network())
     x = np.ones((2, 3, 8, 8))
     values = run(graph, x, until=["c", "p"])
@@ -112,7 +112,7 @@ def test_values_inside_a_graph() -> None:
     ],
 )
 def test_wrong_inputs(inputs: Any, error: type[Exception], words: str) -> None:
-    """Inputs of another name, shape or type are refused."""
+    """Inputs whose name, shape or type differs are refused."""
     with pytest.raises(error, match=words):
         run(read_onnx(small_network()), inputs)
 
@@ -138,7 +138,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refusals(case: str) -> None:
-    """Operators that the reader cannot read are refused with the node's name and the reason."""
+    """Operators that cannot be read are refused; the error has the name of the node and the reason."""
     nodes, words = REFUSED[case]
     constants = {
         "k": np.ones((3, 2), np.float32),
@@ -155,7 +155,7 @@ def test_refusals(case: str) -> None:
 
 
 def test_subgraphs_are_refused() -> None:
-    """An operator with a subgraph is refused by name."""
+    """If an operator has a subgraph, the error names it."""
     branch = helper.make_graph([node("Relu", "x", "b")], "branch", [], [helper.make_tensor_value_info("b", 1, None)])
     choice = helper.make_node("If", ["c"], ["y"], name="choose", then_branch=branch, else_branch=branch)
     with pytest.raises(ModelError, match=r"node choose \(If\): operators with subgraphs"):
@@ -163,7 +163,7 @@ def test_subgraphs_are_refused() -> None:
 
 
 def test_opsets_and_bytes() -> None:
-    """Opsets outside 7 to 24 and bytes of other kinds are refused."""
+    """Opsets outside 7 to 24 are refused, and so are bytes of another kind."""
     for opset in (6, 25):
         with pytest.raises(ModelError, match=f"opset {opset}: it must be between 7 and 24"):
             read_onnx(model([node("Relu", "x")], {"x": [1, 4]}, ["y"], opset=opset))
@@ -176,7 +176,10 @@ def test_opsets_and_bytes() -> None:
 
 
 def test_open_axes() -> None:
-    """Axis 0 becomes 1; other open axes take their size from `shapes`, by their name or by the input's."""
+    """Axis 0 becomes 1. Other axes of unknown length take their length from `shapes`, by the name of the axis or of the
+    input.
+
+    """
     proto = model([node("Relu", "x")], {"x": ["N", "length", 4]}, ["y"])
     with pytest.raises(ModelError, match=r"axis 1 of input x \(length\) has no fixed size; give shapes=\{'length': 128\}"):
         read_onnx(proto)
@@ -194,7 +197,7 @@ def test_open_axes() -> None:
 
 
 def test_limits() -> None:
-    """The number of operators, the bytes and the elements are limited before memory is allocated."""
+    """The number of operators, bytes and elements is limited before memory is allocated."""
     proto = small_network()
     for limits, words in (
         (Limits(nodes=3), "at most 3 operators, got 6"),
@@ -207,7 +210,7 @@ def test_limits() -> None:
 
 
 def external(folder: Path, **entries: str) -> Path:
-    """Write a model whose weight is in another file."""
+    """Write a model whose weight is in a separate file."""
     proto = model([node("Add", "x w", "y")], {"x": [1, 4]}, ["y"], {"w": np.arange(4, dtype=np.float32)})
     tensor = proto.graph.initializer[0]
     tensor.ClearField("raw_data")
@@ -221,7 +224,7 @@ def external(folder: Path, **entries: str) -> Path:
 
 
 def test_external_data(tmp_path: Path) -> None:
-    """Data in another file is read from the model's folder only, with its size checked."""
+    """Data in a separate file is read only from the folder of the model, and its size is checked."""
     (tmp_path / "inside").mkdir()
     folder = tmp_path / "inside"
     data = np.arange(6, dtype=np.float32).tobytes()
@@ -248,7 +251,7 @@ def test_external_data(tmp_path: Path) -> None:
 
 @pytest.mark.skipif("HELIOGRAPH_DATA" not in os.environ, reason="HELIOGRAPH_DATA names no folder of models")
 def test_resnet20() -> None:
-    """ResNet-20 as others trained it equals onnxruntime."""
+    """A ResNet-20 that others have trained gives the results of onnxruntime."""
     path = Path(os.environ["HELIOGRAPH_DATA"]) / "models" / "resnet20_cifar10_pre.onnx"
     x = np.random.default_rng(3).normal(size=(1, 3, 32, 32)).astype(np.float32)
     assert np.abs(run(read_onnx(path), x)["output"] - reference(onnx.load(path), {"input": x})[0]).max() < 1e-4

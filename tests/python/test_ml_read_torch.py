@@ -85,6 +85,8 @@ def test_a_module_is_exported(torch: Any) -> None:
         graph = read_torch(module, np.ones((4, 3)))
         assert run(graph, np.ones((2, 3)))["y"].tolist() == [[2, 2, 2]] * 2
         assert module.training
+    pair = (np.ones((4, 3)), np.arange(4))  # samples and class numbers
+    assert run(read_torch(module, pair), np.ones((2, 3)))["y"].tolist() == [[2, 2, 2]] * 2
 
 
 def test_refusals(torch: Any) -> None:

@@ -1,4 +1,4 @@
-"""Every operation of BFV against the big-integer model: the same residues, word for word, on every device."""
+"""Every operation of BFV is compared with the big-integer model: the same residues, word for word, on every device."""
 
 from __future__ import annotations
 
@@ -121,7 +121,8 @@ def require_same_words(tensor: hg.Tensor, cipher: Cipher) -> None:
         np.testing.assert_array_equal(found.arrays[f"part{part}"], stored)
 
 
-#: Cases of `make test` for the sets that are not in EVERYWHERE: one for each kind of step that depends on a set's numbers.
+#: Cases that `make test` runs for sets that are not in EVERYWHERE: one case for each kind of step that depends on the
+#: numbers of a set.
 BRIEF = (
     "encrypt",
     "multiply",
@@ -151,8 +152,9 @@ def pairs() -> list[Any]:
 
 
 def cases_of(name: str) -> dict[str, Case]:
-    """Returns the cases that a set supports: t = 2 has only the values 0 and 1, and not every t has slots. test_errors.py
-    tests the errors of other cases.
+    """Returns the cases that a set supports. t = 2 has only the values 0 and 1, and not every t has slots. The errors of
+    other cases are tested in test_errors.py.
+
     """
     cases = CASES | ({} if name == "w64-t2" else SIGNED_CASES)
     return cases if name in ("w64-t2", "w64-even-t") else cases | ROTATIONS
@@ -171,7 +173,7 @@ def triples() -> list[Any]:
 
 @pytest.mark.parametrize("device", rigs.DEVICES)
 def test_devices(device: str) -> None:
-    """Each device opens and works; this is the only test that is skipped for devices that the machine lacks."""
+    """Each device opens and works. Only this test is skipped for devices that the machine lacks."""
     if device not in rigs.open_devices():
         pytest.skip(f"this machine has no device {device}")
     secret = rigs.secret_for_test(rigs.parameters_on(rigs.specs("w64"), device))
@@ -180,14 +182,14 @@ def test_devices(device: str) -> None:
 
 @pytest.mark.parametrize(("name", "device", "case"), triples())
 def test_operation(name: str, device: str, case: str) -> None:
-    """The engine's words equal the model's, and decrypt to the clear result."""
+    """The words of the engine equal those of the model, and decrypt to the clear result."""
     rig = rigs.rig(name)
     secret, _, engine = rig.engine(device)
     operation = cases_of(name)[case]
     expected = rig.expected(case, operation)
     result = operation(engine)
     require_same_words(result, expected.cipher)
-    # unchecked: these small sets exhaust the noise estimate, but some cases still decrypt correctly.
+    # decryption is unchecked: these small sets exhaust the noise estimate, but some cases still decrypt correctly.
     assert secret.noise_budget(result, beyond_estimate=True) == pytest.approx(expected.budget, abs=1e-3)
     decrypted = secret.decrypt(result, beyond_estimate=True)
     np.testing.assert_array_equal(decrypted, expected.decrypted)
@@ -197,7 +199,7 @@ def test_operation(name: str, device: str, case: str) -> None:
 
 @pytest.mark.parametrize(("name", "device"), pairs())
 def test_keys(name: str, device: str) -> None:
-    """Key id, secret and every word of the evaluation keys follow from the seed as in the model."""
+    """The key id, the secret and every word of the evaluation keys follow from the seed, as in the model."""
     rig = rigs.rig(name)
     secret, keys, _ = rig.engine(device)
     assert secret.id == keys.id == rig.model.key_id
@@ -220,7 +222,7 @@ def test_keys(name: str, device: str) -> None:
 @pytest.mark.parametrize("device", places())
 @pytest.mark.parametrize("name", rigs.EVERYWHERE)
 def test_public_key(name: str, device: str) -> None:
-    """The public key's words equal the model's, and its ciphertexts decrypt."""
+    """The words of the public key equal those of the model, and ciphertexts by this key can be decrypted."""
     spec = rigs.specs(name)
     secret = rigs.secret_for_test(rigs.parameters_on(spec, device))
     model = rigs.Model(spec, rigs.SEED)
@@ -242,7 +244,7 @@ def test_public_key(name: str, device: str) -> None:
 
 @pytest.mark.parametrize("device", places())
 def test_large_batches_use_the_draws_of_each_item(device: str) -> None:
-    """If a batch is encrypted in several parts, item i still uses the draws of item i of the batch."""
+    """If a batch is encrypted in several parts, item i still has the draws of item i of the batch."""
     spec = rigs.specs("w64")
     secret = rigs.secret_for_test(rigs.parameters_on(spec, device))
     tensor = secret.encrypt(many_values())
@@ -261,20 +263,20 @@ def many_ciphers() -> Cipher:
 
 
 def test_chacha_block_of_rfc_8439() -> None:
-    """The model's ChaCha20 block function gives the example of RFC 8439, section 2.3.2."""
+    """The ChaCha20 block function of the model gives the example of RFC 8439, section 2.3.2."""
     block = chacha_blocks(bytes(range(32)), (0x09000000, 0x4A000000, 0), 1, first=1)[0]
     assert block.astype("<u4").tobytes().hex().startswith("10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c06803")
 
 
 def test_gaussian_table_is_a_distribution() -> None:
-    """The model's table, computed from the density, increases and ends at 2^63."""
+    """The table of the model, which is computed from the density, increases and ends at 2^63."""
     table = gaussian_table()
     assert all(a < b for a, b in itertools.pairwise(table))
     assert (1 << 63) - 3 <= table[-1] <= 1 << 63
 
 
 def test_one_changed_word_is_detected() -> None:
-    """One changed word is detected."""
+    """A single changed word is detected."""
     rig = rigs.rig("w64")
     engine = rig.engine("cpu")[2]
     other = rig.cipher.x.mapped(lambda p, t: p + (np.arange(p.size).reshape(p.shape) == 5))

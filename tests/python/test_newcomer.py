@@ -1,4 +1,4 @@
-"""Typical first attempts work as in NumPy or raise a typed error; no wrong value is returned silently."""
+"""Typical first attempts work as in NumPy or raise a typed error. No wrong value is returned without an error."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, 
 @LEVELLED
 @pytest.mark.parametrize("compare", COMPARISONS)
 def test_comparisons_outside_tfhe_are_refused(scheme: str, compare: Callable[[Any, Any], Any]) -> None:
-    """Comparisons of encrypted values outside TFHE raise an error instead of Python's default False."""
+    """Outside TFHE, comparisons of encrypted values raise an error instead of giving Python's default False."""
     x = tensor(scheme)
     for a, b in ((x, 1), (1, x), (x, np.ones(3)), (np.ones(3), x), (x, x + 0), (x, None)):
         with pytest.raises(hg.DtypeError, match="can be compared"):
@@ -52,8 +52,9 @@ def test_comparisons_outside_tfhe_are_refused(scheme: str, compare: Callable[[An
 
 @LEVELLED
 def test_encrypted_truth_values_are_refused(scheme: str) -> None:
-    """Truth values and membership tests of tensors raise errors; lists and dicts find the same tensor object by
-    identity."""
+    """Truth values and membership tests of tensors raise errors. A list or dict finds a tensor only if it contains the same
+    object.
+    """
     x = tensor(scheme)
     with pytest.raises(TypeError, match="cannot be a condition"):
         bool(x)
@@ -67,7 +68,7 @@ def test_encrypted_truth_values_are_refused(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["bfv", "ckks", "tfhe"])
 def test_transpose_as_numpy(scheme: str) -> None:
-    """transpose accepts a list, arguments, or none."""
+    """transpose accepts a list, separate arguments, or no argument."""
     x = tensor(scheme)
     assert x.transpose(1, 0).shape == x.transpose((1, 0)).shape == x.transpose().shape == x.transpose(None).shape == (3, 2)
     assert x.transpose(0, -1).shape == (2, 3)
@@ -82,7 +83,7 @@ def test_transpose_in_the_clear() -> None:
 
 
 def test_errors_name_functions_of_the_same_scheme() -> None:
-    """The error for a NumPy function names the scheme's own function, and none of another scheme."""
+    """The error for a NumPy function names the function of the tensor's scheme and no function of another scheme."""
     with pytest.raises(hg.DtypeError, match=r"use hg\.ckks\.mean"):
         np.mean(tensor("ckks"))
     with pytest.raises(hg.DtypeError) as told:
@@ -144,7 +145,7 @@ def test_wrong_arguments_are_refused(name: str) -> None:
 
 
 def test_a_cost_by_one_argument() -> None:
-    """`Parameters.cost` accepts one argument in place of a list of one."""
+    """`Parameters.cost` accepts a single argument in place of a list with one argument."""
     cost = secret_of("tfhe").parameters.cost
     assert cost("shift_left", "uint8", arguments=3) == cost("shift_left", "uint8", arguments=[3])
 
@@ -175,18 +176,18 @@ UNHEARD: dict[str, tuple[Attempt, type[Exception], str]] = {
 
 @pytest.mark.parametrize("name", UNHEARD)
 def test_every_argument_of_parameters_is_used_or_refused(name: str) -> None:
-    """Every argument of `parameters` is used or refused, so that no other set is returned."""
+    """`parameters` uses or refuses every argument, so no other set is returned than the requested one."""
     require_refused(*UNHEARD[name])
 
 
 def test_a_name_and_a_word_size() -> None:
-    """The argument word_size= has the effect of the suffix of the name."""
+    """The argument word_size= has the same effect as the suffix of the name."""
     for make, name in ((hg.bfv.parameters, "hcnn5"), (hg.ckks.parameters, "n13-l4")):
         assert make(name, word_size=32) == make(f"{name}/w32") == make(f"{name}/w32", word_size=32) != make(name)
 
 
 def test_keys_of_many_rotations_are_shown_short() -> None:
-    """Up to sixteen rotations are listed in repr; more are counted."""
+    """repr lists up to sixteen rotations; if there are more, it states their number."""
     secret = secret_of("bfv")
     assert f"rotations {list(range(1, 17))};" in repr(secret.evaluation_keys(rotations=range(1, 17)))
     assert " 17 rotations;" in repr(secret.evaluation_keys(rotations=range(1, 18)))

@@ -1,4 +1,4 @@
-"""Encrypted results of the included networks equal clear results; tests of layouts, parameter sets and accuracy."""
+"""Encrypted results of the included networks equal clear results. Also tests layouts, parameter sets and accuracy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def noise_images(network: nn.Network, count: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", nn.names())
 def test_networks_load(name: str) -> None:
-    """Layer shapes match, weights are read-only, and there is a logit for each class."""
+    """The shapes of the layers match, weights are read-only, and each class has a logit."""
     network = nn.load(name)
     assert network.shapes()[-1] == (10,)
     assert network is nn.load(name)
@@ -50,7 +50,7 @@ def test_networks_load(name: str) -> None:
 
 
 def test_an_unknown_network_is_named() -> None:
-    """The error for an unknown network lists the known ones."""
+    """The error for an unknown network lists the known networks."""
     with pytest.raises(hg.ParameterError, match=r'no network "resnet".*hcnn5'):
         nn.load("resnet")
     with pytest.raises(hg.ParameterError, match="digits-batch"):
@@ -58,8 +58,10 @@ def test_an_unknown_network_is_named() -> None:
 
 
 def test_product_counts_are_the_papers() -> None:
-    """HCNN-5 has 126,000 products of ciphertexts and constants if kernels read all input maps, and 46,000 in the form of Al
-    Badawi and others."""
+    """HCNN-5 has 126,000 products of ciphertexts and constants if kernels read all input maps. In the network's form by Al
+    Badawi and others, there are 46,000 such products.
+
+    """
     dense, paper = nn.load("hcnn5").counts(), nn.load("hcnn5-paper").counts()
     assert (dense.inputs, dense.products, dense.constants) == (784, 1520, 126_000)
     assert (paper.inputs, paper.products, paper.constants) == (784, 1520, 46_000)
@@ -68,7 +70,7 @@ def test_product_counts_are_the_papers() -> None:
 
 
 def test_windows_are_summed_by_additions() -> None:
-    """HCNN-11 computes each output of a pooled layer by additions of four squares."""
+    """HCNN-11 computes each output of a pooled layer by adding four squares."""
     network = nn.load("hcnn11")
     outputs = [math.prod(layer.linear_shape(shape)) for layer, shape in zip(network.layers, network.shapes(), strict=False)]
     left = [math.prod(shape) for shape in network.shapes()[1:]]
@@ -94,7 +96,10 @@ def test_quantization_rounds_to_nearest(name: str) -> None:
 
 @pytest.mark.parametrize("name", PACKED)
 def test_packed_layouts_give_the_networks_logits(name: str) -> None:
-    """The packed layout's rotations and sums on clear values give the network's logits, for each ring degree that fits."""
+    """Applied to clear values, the rotations and sums of the packed layout give the network's logits, for each ring degree
+    that fits.
+
+    """
     setup = nn.setup(name)
     network = setup.load()
     for n in (setup.n, 2 * setup.n):
@@ -106,7 +111,7 @@ def test_packed_layouts_give_the_networks_logits(name: str) -> None:
 
 
 def test_a_request_has_one_image_up_to_the_capacity() -> None:
-    """A request has one image up to the capacity; unused positions have the logits of a blank image."""
+    """A request has from one image up to as many as the layout holds. Unused positions have the logits of a blank image."""
     layout = nn.setup("mnist-small").layout()
     assert isinstance(layout, nn.TiledNetwork)
     assert layout.images == 32
@@ -120,7 +125,7 @@ def test_a_request_has_one_image_up_to_the_capacity() -> None:
 
 
 def test_setups_of_32_bit_words_are_named() -> None:
-    """A suffix selects a network's set with 32-bit words; missing sets are refused with the existing ones."""
+    """A suffix selects the network's set with 32-bit words. If a set does not exist, the error lists the existing sets."""
     setup = nn.setup("mnist-packed/w32")
     assert (setup.name, setup.parameters().word_size, setup.network) == ("mnist-packed/w32", 32, "mnist-packed")
     assert nn.setup("hcnn5/w32").parameters() == hg.bfv.parameters("hcnn5/w32")
@@ -130,7 +135,7 @@ def test_setups_of_32_bit_words_are_named() -> None:
 
 
 def test_too_few_slots_are_refused() -> None:
-    """A layout that does not fit is refused with its needed size."""
+    """A layout that does not fit is refused; the error states the size that it needs."""
     with pytest.raises(hg.ParameterError, match=r"do(es)? not fit"):
         nn.setup("mnist-packed").layout(1024)
     with pytest.raises(hg.ParameterError, match=r"mnist-small needs 128 places in a row of slots, more than the 64"):
@@ -143,7 +148,7 @@ def test_too_few_slots_are_refused() -> None:
 
 @pytest.mark.parametrize("name", PACKED)
 def test_packed_networks_run_encrypted(name: str) -> None:
-    """Every logit is correct, noise budget is left, and the setup's keys are exactly sufficient."""
+    """Every logit is correct, noise budget is left, and the keys of the setup are exactly sufficient."""
     setup = nn.setup(name)
     network, parameters = setup.load(), setup.parameters()
     secret = hg.SecretKey.generate(parameters)
@@ -158,7 +163,7 @@ def test_packed_networks_run_encrypted(name: str) -> None:
 
 
 def test_a_missing_rotation_key_is_named() -> None:
-    """The error of a missing rotation key names the rotation."""
+    """If a rotation key is missing, the error names the rotation."""
     setup = nn.setup("digits")
     secret = hg.SecretKey.generate(setup.parameters())
     server = hg.Server(secret.evaluation_keys(rotations=setup.layout().rotations[1:], columns=True))
@@ -181,7 +186,7 @@ def run_batch(setup: nn.Setup, images: np.ndarray) -> np.ndarray:
 
 
 def test_a_batch_of_digits_runs_encrypted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch with one image per slot has correct logits, also if squares are computed in parts to save memory."""
+    """A batch with one image per slot has correct logits, also if squares are computed in parts in order to save memory."""
     setup = nn.setup("digits-batch")
     images = noise_images(setup.load(), 50)
     expected = setup.load().clear_logits(images)
@@ -193,7 +198,7 @@ def test_a_batch_of_digits_runs_encrypted(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["hcnn5", "hcnn5-paper"])
 def test_hcnn5_runs_encrypted(name: str) -> None:
-    """Every logit of a few images in one batch is correct."""
+    """If a batch has only a few images, every logit is correct."""
     setup = nn.setup(name)
     images = noise_images(setup.load(), 3)
     np.testing.assert_array_equal(run_batch(setup, images), setup.load().clear_logits(images))
@@ -204,7 +209,10 @@ LONG_SEARCHES = ("hcnn11", "hcnn5-paper")
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.full] * (n in LONG_SEARCHES)) for n in nn.SETUPS])
 def test_sets_are_as_small_as_the_search_finds(name: str) -> None:
-    """The networks' parameter sets are 128-bit secure and not larger than `parameters_for` finds; their keys are sufficient."""
+    """The networks' parameter sets are 128-bit secure, and not larger than the sets that `parameters_for` finds. The
+    networks' keys are sufficient.
+
+    """
     setup = nn.setup(name)
     recorded, found = setup.parameters(), setup.search()
     assert recorded.security == "128-bit"
@@ -218,21 +226,21 @@ def test_sets_are_as_small_as_the_search_finds(name: str) -> None:
 
 @pytest.mark.parametrize("name", nn.SETUPS)
 def test_plaintext_moduli_leave_a_margin(name: str) -> None:
-    """Logits seen in training are below a quarter of the plaintext modulus."""
+    """All logits that were seen in training are below a quarter of the plaintext modulus."""
     setup = nn.setup(name)
     assert math.prod(setup.plain_modulus) > 4 * setup.load().meta["max_abs_logit_training"]
 
 
 @pytest.mark.parametrize(("name", "least"), MNIST)
 def test_mnist_accuracy(name: str, least: float) -> None:
-    """The networks have their stated accuracy on MNIST's test images; encrypted logits are the same integers."""
+    """On MNIST's test images the networks have the stated accuracy; encrypted logits are the same integers."""
     images, labels = mnist("t10k")
     assert (nn.load(name).clear_logits(images).argmax(1) == labels).mean() >= least
 
 
 @pytest.mark.parametrize("name", [name for name, _ in MNIST])
 def test_logits_of_training_images_stay_in_range(name: str) -> None:
-    """A sample of the training images stays below the maximum in the weight file."""
+    """The logits of a sample of the training images are below the maximum in the weight file."""
     images, _ = mnist("train")
     network = nn.load(name)
     assert np.abs(network.clear_logits(images[::30])).max() <= network.meta["max_abs_logit_training"]
@@ -246,7 +254,7 @@ def test_drawn_digits_are_read(name: str) -> None:
 
 
 def test_digits_accuracy() -> None:
-    """The network has its stated accuracy on the last 360 digits, which are not in the training set."""
+    """The network has the stated accuracy on the last 360 digits, which the training set does not contain."""
     pytest.importorskip("sklearn")
     from heliograph.cli.demo import held_out_digits
 

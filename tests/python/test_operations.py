@@ -1,5 +1,5 @@
-"""Every function that makes a tensor by the engine passes the hook of operations (heliograph/_common/operations.py), for
-traces and automatic bootstraps.
+"""Every function that makes a tensor by the engine passes the hook of operations (heliograph/_common/operations.py), which
+traces and automatic bootstraps use.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ MARKS = {"operation", "view", "composite"}
 PARTS = {
     "exact/tensor.py": {"_add", "_sum_slots"},
     "ckks/tensor.py": {"_times_constants", "_degree_one", "_along_ciphertexts", "_bare"},
-    "ckks/statistics.py": {"var", "cov"},  # these call an operation marked as a view
-    "knn/vectors.py": {"_scores", "scores"},  # ciphertexts of answers are no tensors
+    "ckks/statistics.py": {"var", "cov"},  # these functions call an operation marked as a view
+    "knn/vectors.py": {"_scores", "scores"},  # the ciphertexts of answers are not tensors
     "ckks/parameters.py": {"_after_bootstrap"},
     "ckks/signs.py": {"_rounding"},
     "ckks/integers.py": {"_error_of"},
-    "ckks/approximation.py": {"inside", "with_errors"},  # these call an operation marked as a view
+    "ckks/approximation.py": {"inside", "with_errors"},  # these functions call an operation marked as a view
 }
 
 
 def signatures(found: Any, owner: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yields class, name and signature of each function and method of the engine."""
+    """Yields the class, name and signature of each function and method of the engine."""
     for name, value in vars(found).items():
         if isinstance(value, (ModuleType, type)) and not name.startswith("__"):
             yield from signatures(value, name if isinstance(value, type) else "")
@@ -44,7 +44,7 @@ def signatures(found: Any, owner: str = "") -> Iterator[tuple[str, str, str]]:
 
 
 def makers() -> re.Pattern[str]:
-    """Returns the pattern of references to the engine's functions that return ciphertexts."""
+    """Returns a pattern that finds references to the engine's functions that return ciphertexts."""
     functions, methods, readers = set(), set(), set()
     for owner, name, signature in signatures(_core):
         if re.search(r"-> .*Ciphertext", signature):
@@ -58,14 +58,14 @@ def makers() -> re.Pattern[str]:
 
 
 def functions_of(path: Path) -> Iterator[ast.FunctionDef]:
-    """Yields the functions and methods of a file, without nested ones."""
+    """Yields the functions and methods of a file, except nested functions."""
     tree = ast.parse(path.read_text())
     for body in (tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))):
         yield from (node for node in body if isinstance(node, ast.FunctionDef))
 
 
 def test_every_engine_call_that_makes_a_tensor_is_marked() -> None:
-    """Every function that makes tensors by the engine is marked, or a known part of marked functions."""
+    """Every function that makes tensors by the engine is marked, or is a known part of marked functions."""
     pattern = makers()
     assert pattern.search("_core.ckks.rescale")
     assert pattern.search("self._core.encrypt")
@@ -77,7 +77,7 @@ def test_every_engine_call_that_makes_a_tensor_is_marked() -> None:
             if any(map(pattern.search, references)) or (path.name == "tensor.py" and "self._call" in references):
                 if MARKS & {ast.unparse(mark) for mark in function.decorator_list}:
                     marked += 1
-                elif function.name not in OPERATOR_NAMES:  # the tensor class marks operators
+                elif function.name not in OPERATOR_NAMES:  # the tensor class marks the operators
                     found.setdefault(str(path.relative_to(PACKAGE)), set()).add(function.name)
     assert found == PARTS
     assert marked > 40
@@ -85,7 +85,7 @@ def test_every_engine_call_that_makes_a_tensor_is_marked() -> None:
 
 @pytest.mark.parametrize("kind", [hg.bfv.Tensor, hg.ckks.Tensor, hg.tfhe.Tensor])
 def test_operators_are_marked(kind: Any) -> None:
-    """Every operator that returns tensors is marked, also inherited ones."""
+    """Every operator that returns tensors is marked, also operators that are inherited."""
     classes = [c for c in kind.__mro__ if issubclass(c, Tensor | IntegerLayers)]
     own = {name: vars(c)[name] for c in reversed(classes) for name in OPERATOR_NAMES if name in vars(c)}
     assert len(own) > 15

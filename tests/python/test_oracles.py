@@ -1,4 +1,6 @@
-"""Compares with other libraries on the same inputs: exact schemes give equal integers, CKKS errors are not larger."""
+"""Compares with other libraries on the same inputs: in exact schemes all integers are equal, in CKKS our errors are not
+larger.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,19 @@ Results = dict[str, Array]
 
 T = 65537
 SCALE_BITS = 40
-WORST = 4  #: Largest ratio of our error to the other library's.
+WORST = 4  #: Largest allowed ratio of our error to the other library's.
 
 
 def error(found: Any, expected: Any) -> float:
-    """Returns the root mean square error, which varies less than the largest error."""
+    """Returns the root mean square of the errors, which varies less than the largest error."""
     return float(np.sqrt(np.mean(np.square(np.asarray(found, dtype=float) - expected))))
 
 
 def require_as_precise(ours: Results, theirs: Results, expected: Results) -> None:
-    """Checks that the other library is near NumPy's values and that our error is at most `WORST` times its error."""
+    """Checks that the values of the other library are near NumPy's, and that our error is at most `WORST` times the other
+    library's error.
+
+    """
     assert set(ours) == set(theirs) == set(expected)
     for name, want in expected.items():
         other, own = error(theirs[name], want), error(ours[name], want)
@@ -48,7 +53,7 @@ def reduced(values: Any) -> Array:
     return (np.asarray(values).astype(object) + T // 2) % T - T // 2
 
 
-# CKKS and tenseal, N = 8192. tenseal divides public-key encryptions by a special prime: so its errors are compared with our
+# CKKS and tenseal, N = 8192. tenseal divides public-key encryptions by a special prime, so its errors are compared with our
 # secret-key encryptions.
 
 SLOTS = 4096
@@ -80,7 +85,8 @@ def test_tenseal_ckks_vectors() -> None:
     side = Ckks(2 * SLOTS, 2, [])
 
     def run(x: Any, y: Any, read: Callable[[Any], Any], quadratic: Callable[[Any], Any]) -> Results:
-        # tenseal lowers an operand in place when it meets a lower one, so the deepest product is computed last.
+        # If an operand of tenseal meets an operand at a lower level, it is lowered in place. So the deepest product is
+        # computed last.
         made = {"fresh": x, "add": x + y, "subtract": x - y, "multiply": x * y, "square": x * x, "quadratic": quadratic(x)}
         made |= {"numbers": x * 0.3 + 0.7, "clear": x * b.tolist(), "third": x * y * x}
         return {name: np.asarray(read(result)) for name, result in made.items()}
@@ -131,7 +137,7 @@ def test_tenseal_ckks_sums_and_matrices() -> None:
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_tenseal_integers(scheme: str) -> None:
-    """tenseal's BFV and both of our exact schemes give the same integers modulo t."""
+    """tenseal's BFV and our two exact schemes give the same integers modulo t."""
     ts = pytest.importorskip("tenseal")
     a, b = integers(2 * SLOTS), integers(2 * SLOTS, seed=2)
     context = ts.context(ts.SCHEME_TYPE.BFV, 2 * SLOTS, plain_modulus=T)
@@ -171,7 +177,7 @@ def opened(context: Any, keys: Any, ciphertext: Any, length: int) -> Any:
 
 
 def openfhe_bgv(o: Any, a: Array, b: Array, step: int) -> Results:
-    """OpenFHE's BGV: two multiplications in sequence, and rotations to the left of rows of N/2 slots."""
+    """OpenFHE's BGV: two multiplications in sequence, and rotations to the left in rows of N/2 slots."""
     p = o.CCParamsBGVRNS()
     p.SetPlaintextModulus(T)
     p.SetMultiplicativeDepth(2)
@@ -256,7 +262,7 @@ def test_openfhe_bgv() -> None:
 
 
 def test_openfhe_ckks() -> None:
-    """At equal scale and ring degree, errors are at most as large as OpenFHE's."""
+    """At equal scale and ring degree, our errors are at most as large as OpenFHE's."""
     o = pytest.importorskip("openfhe")
     a, b = real(1 << 13), real(1 << 13, seed=2)
     require_as_precise(our_ckks(a, b, 3), openfhe_ckks(o, a, b, 3), clear_ckks(a, b, 3))

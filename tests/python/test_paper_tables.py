@@ -1,4 +1,4 @@
-"""The pages on papers have the papers' numbers as printed, and ours as measured."""
+"""The pages on papers have the numbers of the papers as printed and our numbers as measured."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tfhe_row(case: str, seconds: float, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def morshed() -> dict[str, Any]:
-    """Returns the results of a core and of a GPU."""
+    """Returns the results of one core and of a GPU."""
     kernel = {"shape": "boolean", "count": 4, "key_switch_s": 1e-3, "bootstrap_s": 8e-3, "threads": 1}
     skipped = tfhe_row("table9/2_2/cannon/16", 1, skipped="longer", estimate_s=3000.0, threads=1)
     del skipped["median_s"]
@@ -78,14 +78,14 @@ def morshed() -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_tables_of_morshed_have_both_results(morshed: dict[str, Any], table: str, line: str) -> None:
-    """Each table has the paper's row and ours, with machine and commit; estimates and wrong results are marked."""
+    """Each table has the row of the paper and our row, with machine and commit. Estimates and wrong results are marked."""
     from benchmarks.papers import morshed as morshed_tables
 
     assert line in "\n".join(morshed_tables.TABLES[table](morshed))
 
 
 def test_tables_without_our_results_have_the_papers_rows(morshed: dict[str, Any]) -> None:
-    """A table without results of ours has only the paper's rows."""
+    """A table for which we have no results has only the rows of the paper."""
     from benchmarks.papers import morshed as morshed_tables
 
     text = "\n".join(morshed_tables.TABLES["morshed VIII"](morshed))
@@ -94,14 +94,14 @@ def test_tables_without_our_results_have_the_papers_rows(morshed: dict[str, Any]
 
 
 def lines_of(table: str, reports: dict[str, Any]) -> str:
-    """Returns a table of the paper's page."""
+    """Returns a table of the page on this paper."""
     from benchmarks.papers import morshed as morshed_tables
 
     return "\n".join(morshed_tables.TABLES[table](reports))
 
 
 def test_one_machine_may_have_several_files(morshed: dict[str, Any]) -> None:
-    """Files of one machine give one row of Table I with all commits; CPU generations are separate machines."""
+    """Files of one machine give one row of Table I with all their commits. Each CPU generation is a separate machine."""
     add, multiply = (tfhe_row(f"{case}/boolean/default/32", 0.2, threads=1) for case in ("table5", "table7"))
     for name, other in (("zen5-a.jsonl", "zen5-b.jsonl"), ("zen4-a.jsonl", "zen5-b.jsonl")):
         files = {
@@ -118,14 +118,14 @@ def test_one_machine_may_have_several_files(morshed: dict[str, Any]) -> None:
     [(0.9996, "1 s"), (0.9994, "999 ms"), (999.7, "1,000 s"), (0.9996e-3, "1 ms"), (0.9996e-6, "1 us"), (5e-9, "5 ns")],
 )
 def test_times_have_three_significant_digits(value: float, words: str) -> None:
-    """Values are rounded before the unit is chosen: there is no "1e+03 ms"."""
+    """Values are rounded before the unit is chosen, so no value is written as "1e+03 ms"."""
     from benchmarks.report.render import seconds
 
     assert seconds(value) == words
 
 
 def test_processors_of_equal_names_are_distinguished() -> None:
-    """Processors of equal names are distinguished by file name or model; otherwise they keep their own name."""
+    """Processors with equal names are told apart by file name or model; other processors keep their names."""
     from benchmarks.report.machines import processor
 
     intel = {"processor": "Intel(R) Xeon(R) Processor", "family": "GenuineIntel family 6 model 207"}
@@ -140,7 +140,7 @@ def test_processors_of_equal_names_are_distinguished() -> None:
 
 
 def test_a_measurement_replaces_an_estimate(morshed: dict[str, Any]) -> None:
-    """An estimate is replaced by a measurement of the same machine, in any order of files; other machines do not count."""
+    """A measurement on the same machine replaces an estimate, in any order of files. Measurements on other machines do not."""
     measured = report(CORES, [tfhe_row("table9/2_2/cannon/16", 1500.0, threads=1)], kind="tfhe") | {"commit": "D" * 40}
     for files in ({"a.jsonl": measured} | morshed, morshed | {"z.jsonl": measured}):
         text = lines_of("morshed IX", files)
@@ -151,7 +151,10 @@ def test_a_measurement_replaces_an_estimate(morshed: dict[str, Any]) -> None:
 
 
 def test_shared_cores_are_marked(morshed: dict[str, Any]) -> None:
-    """A row's cores are marked as shared if, for most rows, the load exceeds the threads in use and too few cores are free."""
+    """The cores of a row are marked as shared if, for most rows, the load exceeds the threads in use and too few cores are
+    free.
+
+    """
     rows = [tfhe_row("table5/boolean/default/32", 0.2, threads=1, load=load) for load in (1.0, 6.0, 7.0)]
     assert "1 core of AMD EPYC, shared, CCCC" in lines_of("morshed V", {"a.jsonl": report(CORES, rows, kind="tfhe")})
     assert "shared" not in lines_of("morshed V", {"a.jsonl": report(CORES, rows[:1], kind="tfhe")})
@@ -159,7 +162,7 @@ def test_shared_cores_are_marked(morshed: dict[str, Any]) -> None:
 
 
 def test_wrong_results_have_their_probability() -> None:
-    """A wrong result has its probability: 0.048 for 855 bootstraps at 2^-14, negligible at 2^-130."""
+    """A wrong result is given with its probability: 0.048 for 855 bootstraps at 2^-14, negligible at 2^-130."""
     row = tfhe_row("table7/morshed-2020/karatsuba/24", 1.0, threads=2, wrong=1, bootstraps=855)
     for failure, likely in ((-14.1, "0.048"), (-129.6, "8.3e-37")):
         row["parameters"]["log2_failure"] = failure
@@ -168,8 +171,8 @@ def test_wrong_results_have_their_probability() -> None:
 
 
 def test_predictions_name_the_run_that_decrypted_to_them(morshed: dict[str, Any]) -> None:
-    """Predicted accuracies name the encrypted run that confirmed them. Without such a run, or after a wrong run, the table
-    has "not run"."""
+    """A predicted accuracy names the encrypted run that confirmed it. If there is no such run or it was wrong, the table has
+    "not run"."""
     case = "table10/2_2/step/numerical/200x10"
     ran = tfhe_row(case, 20.0, wrong=0)
     shares = {"start": 0.25, "exact": 0.5, "real": 0.505, "least_squares": 0.9, "error": 0.003, "allowed": 0.005}
@@ -183,7 +186,7 @@ def test_predictions_name_the_run_that_decrypted_to_them(morshed: dict[str, Any]
 
 
 def test_estimates_are_compared_with_what_was_measured() -> None:
-    """Estimates are compared with measurements for cases that have both."""
+    """Estimates and measurements are compared for the cases that have both."""
     rows = [
         tfhe_row("table5/boolean/default/32", 0.2, estimate_s=0.1),
         tfhe_row("table5/2_2/default/32", 0.1, estimate_s=0.3),
@@ -193,7 +196,7 @@ def test_estimates_are_compared_with_what_was_measured() -> None:
 
 
 def test_the_clear_training_is_of_every_case(tmp_path: Path) -> None:
-    """The clear training covers every case with plausible accuracies; public tables are skipped if missing."""
+    """The clear training covers every case, with plausible accuracies. Public tables that are missing are skipped."""
     out = tmp_path / "clear.jsonl"
     subprocess.run([*module("runners.training"), "--out", str(out)], cwd=ROOT, check=True, capture_output=True)
     rows = results.read(out)["results"]
@@ -290,8 +293,9 @@ HERE = "H100, CCCCCCCCCCCC ([g.jsonl](benchmarks/results/g.jsonl))"
     ],
 )  # fmt: skip
 def test_tables_of_al_badawi_have_cores_and_gpus(al_badawi: dict[str, Any], table: str, line: str) -> None:
-    """Tables have our results on cores, by threads, and on GPUs, by their number; results with requested layouts are left
-    out.
+    """Tables have our results on cores by number of threads, and on GPUs by number of GPUs. Results for which layouts were
+    requested are omitted.
+
     """
     from benchmarks.papers import al_badawi as al_badawi_tables
 
@@ -301,7 +305,7 @@ def test_tables_of_al_badawi_have_cores_and_gpus(al_badawi: dict[str, Any], tabl
 
 
 def test_cores_have_no_energy(al_badawi: dict[str, Any]) -> None:
-    """Rows of cores have no energy, even if an older file has a GPU's, and are marked as shared."""
+    """Rows of cores have no energy, even if an older file has the energy of a GPU. Rows of cores are marked as shared."""
     from benchmarks.papers import al_badawi as al_badawi_tables
 
     row = al_badawi_row("hvadd-2^15-x500-w64", 0.7, threads=1, joules=500.0, watts=480.0)
@@ -311,8 +315,9 @@ def test_cores_have_no_energy(al_badawi: dict[str, Any]) -> None:
 
 
 def test_the_benchmark_of_al_badawi_runs(tmp_path: Path) -> None:
-    """A small run on one and on two devices succeeds: programs give the same bits, and keys and a batch exceed the given
-    memory.
+    """A small run on one device and on two devices succeeds. Programs give the same bits, and keys and a batch exceed the
+    given memory.
+
     """
     out = tmp_path / "parts.jsonl"
     command = [*module("runners.al_badawi"), "--only", "counts,program,keys,batch", "--device", "cpu", "--small"]
@@ -333,7 +338,7 @@ def test_the_benchmark_of_al_badawi_runs(tmp_path: Path) -> None:
 
 
 def test_an_unknown_part_is_refused() -> None:
-    """An unknown part is refused with the known names."""
+    """For an unknown part, the error lists the known names."""
     done = subprocess.run([*module("runners.al_badawi"), "--only", "everything"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1
     assert "unknown part everything: use counts, cores, program, keys, batch" in done.stderr
@@ -344,7 +349,7 @@ def test_an_unknown_part_is_refused() -> None:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Any:
-    """Returns a machine with two GPUs and all programs built."""
+    """Returns a machine with two GPUs on which all programs are built."""
     from benchmarks.papers import run as papers
 
     for name in ("tfhe_kernels", "doublecrt"):
@@ -356,7 +361,7 @@ def machine(tmp_path: Path) -> Any:
 
 
 def test_every_run_has_a_valid_command_and_a_page(machine: Any) -> None:
-    """Each run has an existing case, existing options, its own file name, and a page that reads the file."""
+    """The case and the options of each run exist. Each run has a separate file name, and a page reads the file."""
     import fnmatch
 
     from benchmarks.cases import tfhe as tfhe_cases
@@ -395,7 +400,7 @@ def test_every_run_has_a_valid_command_and_a_page(machine: Any) -> None:
 
 
 def test_files_are_named_by_any_card(machine: Any) -> None:
-    """File names contain the card's distinguishing letters and digits; the pages of Kim's figures read all such files."""
+    """File names contain the letters and digits by which cards differ. The pages of Kim's figures read all such files."""
     from benchmarks.papers import kim as kim_tables
     from benchmarks.papers import run as papers
 
@@ -419,7 +424,7 @@ def test_files_are_named_by_any_card(machine: Any) -> None:
 
 
 def test_runs_over_several_gpus_count_all_of_them(machine: Any) -> None:
-    """Runs use one, two, three, four, eight and all GPUs; Kim's chips are distributed over all."""
+    """Runs use one, two, three, four, eight and all GPUs. Kim's chips are distributed over all GPUs."""
     from dataclasses import replace
 
     from benchmarks.papers import run as papers
@@ -438,7 +443,7 @@ def test_runs_over_several_gpus_count_all_of_them(machine: Any) -> None:
 
 
 def test_an_impossible_run_states_its_needs(machine: Any, tmp_path: Path) -> None:
-    """A run states which GPUs, programs or public data sets it lacks; runs that need no data sets run without them."""
+    """A run states which GPUs, programs or public data sets are missing. Runs that need no data sets run without them."""
     from dataclasses import replace
 
     from benchmarks.papers import run as papers
@@ -460,12 +465,12 @@ def test_an_impossible_run_states_its_needs(machine: Any, tmp_path: Path) -> Non
 
 
 def test_a_run_beyond_its_limit_is_ended_with_its_children(tmp_path: Path) -> None:
-    """A run beyond its time limit is ended with its child processes, and the status shows it."""
+    """If a run exceeds its time limit, it is ended with its child processes, and the status shows this."""
     from benchmarks.papers import run as papers
 
     assert papers.ended([sys.executable, "-c", "raise SystemExit(3)"], 60) == 3
     mark = tmp_path / "mark"
-    for seconds in (0.5, 2, 8, 32):  # repeats with a longer limit until the child processes start within it
+    for seconds in (0.5, 2, 8, 32):  # repeats with a longer limit until the child processes start within the limit
         assert papers.ended(["sh", "-c", f"(while :; do date > {mark}; sleep 0.05; done) & wait"], seconds) == 124
         if mark.exists():
             break
@@ -476,7 +481,7 @@ def test_a_run_beyond_its_limit_is_ended_with_its_children(tmp_path: Path) -> No
 
 
 def test_machines_are_named_by_driver_and_processor() -> None:
-    """Machine names are those of the driver and the processor."""
+    """The names of machines come from the driver and the processor."""
     from benchmarks.papers import run as papers
 
     assert papers.card_of("NVIDIA H100 80GB HBM3") == "h100"
@@ -486,7 +491,7 @@ def test_machines_are_named_by_driver_and_processor() -> None:
 
 
 def test_runs_are_chosen_by_prefix_and_remaining_time(tmp_path: Path) -> None:
-    """Runs longer than the remaining time are named; an unknown name is refused with the known ones."""
+    """Runs that take longer than the remaining time are named. For an unknown name, the error lists the known names."""
     command = [*module("papers.run"), "--out", str(tmp_path / "out")]
     done = subprocess.run(
         [*command, "--only", "al-badawi-cores", "--total", "5"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -509,7 +514,10 @@ def test_runs_are_chosen_by_prefix_and_remaining_time(tmp_path: Path) -> None:
     ("name", "words", "rows"), [("partition", ["", "8", "64", "2"], "moves"), ("copies", ["3", "2", "1000"], "copies")]
 )
 def test_the_workbench_programs_move_every_word(name: str, words: list[str], rows: str, tmp_path: Path) -> None:
-    """The workbench's programs, compiled as the runs do it, move every word correctly; they check each result themselves."""
+    """The programs of the workbench, compiled in the same way as in the runs, move every word correctly. The programs check
+    each result themselves.
+
+    """
     from benchmarks.papers import run as papers
     from benchmarks.runners import nvml
 

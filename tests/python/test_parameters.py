@@ -17,7 +17,7 @@ from heliograph import _core
 from model import centred, crt, from_ntt, gaussian_table, parse, times
 from rigs import N
 
-# Largest log2(QP) for 128 bits (Bossuat and others, ePrint 2024/463), written independently of the engine.
+# The largest log2(QP) for 128 bits (Bossuat and others, ePrint 2024/463), written here independently of the engine.
 TABLE = {1024: 26, 2048: 53, 4096: 106, 8192: 214, 16384: 430, 32768: 868, 65536: 1747, 131072: 3523}
 TEN = [2424833, 2654209, 2752513, 3604481, 3735553, 4423681, 4620289, 4816897, 4882433, 5308417]
 
@@ -28,7 +28,7 @@ def log2(values: list[int]) -> float:
 
 
 def is_prime(q: int) -> bool:
-    """Tests primality by Miller and Rabin, with sufficient bases for 64 bits."""
+    """Tests whether a number is prime by the method of Miller and Rabin, with bases that suffice for 64 bits."""
     d, s = q - 1, 0
     while d % 2 == 0:
         d, s = d // 2, s + 1
@@ -50,13 +50,13 @@ def require_sound(p: hg.bfv.Parameters) -> None:
     assert p.log_q == pytest.approx(log2(s.chain))
     assert p.log_qp == pytest.approx(log2([*s.chain, *s.special]))
     assert p.security.startswith("128-bit" if p.log_qp <= TABLE[p.n] else "insecure")
-    # A digit times the errors must stay below P; otherwise the key switch would add more noise.
+    # The product of a digit and the errors must be below P; otherwise the key switch would add more noise.
     first = 0
     for size in s.digits:
         if s.special:
             assert log2(s.chain[first : first + size]) <= log2(s.special) + 0.2
         first += size
-    # BFV multiplies modulo Q and R: R must exceed t N Q with some room.
+    # BFV multiplies modulo Q and R, where R must exceed t N Q with some room.
     assert log2(s.auxiliary) >= p.log_q + math.log2(max(s.plain_moduli)) + math.log2(s.n) + 1
 
 
@@ -70,13 +70,13 @@ NUMBERS: dict[str, tuple[int, int, list[int]]] = {
 
 
 def test_every_named_set() -> None:
-    """Every named set exists in both word sizes, is valid, and is secure unless marked insecure."""
+    """Every named set exists in both word sizes and is valid. A set is secure unless it is marked insecure."""
     assert set(hg.bfv.named()) == {*NUMBERS, "hcnn5", "hcnn11"}
     for name in hg.bfv.named():
         for ending in ("", "/w32", "/w64"):
             p = hg.bfv.parameters(name + ending, insecure=name == "hcnn11-2020")
             require_sound(p)
-            assert p.name == name + ending.removesuffix("/w64")  # a set has one name
+            assert p.name == name + ending.removesuffix("/w64")  # w64 is the default, so this name is not a second name
             assert p.word_size == (32 if ending == "/w32" else 64)
             assert ("insecure" in p.security) == (name == "hcnn11-2020")
             assert p.name in repr(p)
@@ -85,7 +85,7 @@ def test_every_named_set() -> None:
 @pytest.mark.parametrize("ending", ["", "/w32"])
 @pytest.mark.parametrize("name", NUMBERS)
 def test_the_papers_numbers(name: str, ending: str) -> None:
-    """The paper's named sets have the N, log q and t of Al Badawi and others (2020)."""
+    """The named sets of the paper have the N, log q and t of Al Badawi and others (2020)."""
     log_n, log_q, moduli = NUMBERS[name]
     p = hg.bfv.parameters(name + ending, insecure=True)
     assert p.n == 2**log_n
@@ -111,10 +111,10 @@ def test_the_networks_sets(name: str) -> None:
 
 @pytest.mark.parametrize("n", TABLE)
 def test_the_security_table_is_enforced(n: int) -> None:
-    """A set at the bound is accepted, one bit more is refused, and insecure=True marks it insecure."""
+    """A set at the bound is accepted. A set with one bit more is refused, and insecure=True marks the set as insecure."""
     bound = TABLE[n]
     assert _core.exact.largest_secure_log_qp(n) == bound
-    if n > 2**15:  # larger degrees have the same rule, but finding their primes is slow
+    if n > 2**15:  # larger degrees have the same rule, but the search for their primes is slow
         return
     p = hg.bfv.parameters(n=n, log_q=bound, special=0, plain_modulus=2)
     require_sound(p)
@@ -127,7 +127,7 @@ def test_the_security_table_is_enforced(n: int) -> None:
 
 
 def test_security_depends_on_special_primes() -> None:
-    """Security depends on QP, because keys are modulo QP."""
+    """Security depends on QP, because the keys are modulo QP."""
     numbers: dict[str, Any] = {"n": 4096, "log_q": 100, "plain_modulus": 2}
     assert hg.bfv.parameters(**numbers, special=0).security == "128-bit"
     with pytest.raises(hg.SecurityError):
@@ -163,7 +163,7 @@ REQUESTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=str)
 def test_chosen_sets_are_secure_and_sufficient(request_: dict[str, Any]) -> None:
-    """The set is secure, holds the requested values, and allows the requested multiplications."""
+    """The set is secure, can represent the requested values, and allows the requested multiplications."""
     p = hg.bfv.parameters(**request_)
     require_sound(p)
     assert p.security == "128-bit"
@@ -192,7 +192,7 @@ def test_chosen_sets_are_secure_and_sufficient(request_: dict[str, Any]) -> None
 
 
 def test_chosen_sets_have_the_smallest_ring() -> None:
-    """Larger requests give no smaller sets, and half the ring degree would not suffice."""
+    """A larger request gives no smaller set, and half the ring degree would not suffice."""
     before = 0
     for depth in range(6):
         p = hg.bfv.parameters(depth=depth, plain_bits=20)
@@ -201,7 +201,7 @@ def test_chosen_sets_have_the_smallest_ring() -> None:
     assert hg.bfv.parameters(depth=0, plain_bits=20).n == 2048
     deep = hg.bfv.parameters(depth=12, plain_bits=20)
     half = TABLE[deep.n // 2]
-    assert deep.log_q > half  # log q alone exceeds the bound of the smaller ring
+    assert deep.log_q > half  # log q alone exceeds the bound for half the degree
     assert deep.log_q <= TABLE[deep.n]
 
 
@@ -232,7 +232,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("word_size", [64, 32])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_parameters_for(name: str, word_size: int) -> None:
-    """The set runs the function and gives the clear result."""
+    """The set can run the function, and the result is the clear result."""
     function, _ = FUNCTIONS[name]
     example = np.arange(-10, 10).reshape(2, 10)
     p = hg.parameters_for(function, example, word_size=word_size)
@@ -246,7 +246,7 @@ def test_parameters_for(name: str, word_size: int) -> None:
 
 
 def test_parameters_for_rotations() -> None:
-    """The needed rotation keys are listed."""
+    """The rotation keys that the function needs are listed."""
     width = 4096
 
     def turn(x: Any) -> Any:
@@ -262,7 +262,7 @@ def test_parameters_for_rotations() -> None:
 
 
 def test_parameters_for_options() -> None:
-    """A requested ring degree or plaintext size is used; impossible requests are refused."""
+    """A requested ring degree or plaintext size is used. Impossible requests are refused."""
     example = np.arange(8)
     assert hg.parameters_for(lambda x: x * x, example, n=8192).n == 8192
     assert hg.parameters_for(lambda x: x * x, example, plain_bits=50).plain_modulus.bit_length() > 50
@@ -280,7 +280,7 @@ def test_parameters_for_options() -> None:
 
 
 def test_repr_has_the_main_numbers() -> None:
-    """repr has scheme, N, log q, security, shape, slots, noise budget, bytes and key."""
+    """repr has the scheme, N, log q, security, shape, slots, noise budget, bytes and key."""
     p = hg.bfv.parameters("hcnn5-2020")
     for text in ("BFV", "hcnn5-2020", "N=2^14", "log q 330", "128-bit", "43-bit plaintext", "16,384 slots", "w64"):
         assert text in repr(p)
@@ -321,7 +321,7 @@ def test_explain_has_all_numbers() -> None:
 
 
 def test_stated_sizes_are_true() -> None:
-    """Stated sizes in memory and in files equal the real ones."""
+    """The stated sizes in memory and in files are the actual sizes."""
     for name in ("w64", "w64-digits", "w32"):
         p = hg.bfv.Parameters(_core.exact.Parameters(rigs.specs(name)))
         secret = hg.SecretKey.generate(p)
@@ -335,20 +335,20 @@ def test_stated_sizes_are_true() -> None:
         assert 0 <= len(keys.to_bytes()) - keys.nbytes // 2 < 4096
 
 
-# Samplers, tested by keys and encryptions of zero
+# Samplers, tested by keys and by encryptions of zero
 
 ITEMS = 24
 
 
 @functools.cache
 def zeros(public: bool) -> tuple[Any, Any, Any]:
-    """Returns the secret, and for encryptions of zero their errors [ITEMS, N] and masks [ITEMS, limb, N]."""
+    """Returns the secret; also the errors [ITEMS, N] and the masks [ITEMS, limb, N] of encryptions of zero."""
     spec = rigs.specs("w64")
     secret = rigs.secret_for_test(hg.bfv.Parameters(_core.exact.Parameters(spec)))
     model = rigs.Model(spec, rigs.SEED)
     key = secret.public_key() if public else secret
     x = key.encrypt(np.zeros((ITEMS, N), dtype=int))
-    # A sum is not seeded, so its file has both components.
+    # A sum has no seed, so its file has both components.
     words = parse((x + 0 * x[:1]).to_bytes()).arrays["part0"].astype(object)
     parts = [crt(list(np.moveaxis(words[:, k], 1, 0)), spec.chain) for k in range(2)]
     modulus = math.prod(spec.chain)
@@ -357,7 +357,7 @@ def zeros(public: bool) -> tuple[Any, Any, Any]:
 
 
 def deviations(observed: float, expected: float, deviation: float) -> float:
-    """Returns the difference of a measured mean from its expectation, in standard deviations."""
+    """Returns how far a measured mean is from its expectation, in standard deviations."""
     return abs(observed - expected) / deviation
 
 
@@ -374,7 +374,7 @@ def test_errors_are_discrete_gaussians() -> None:
         chi += ((errors == k).sum() - count * share) ** 2 / (count * share)
     assert chi < 19 + 5 * math.sqrt(2 * 19)
     assert np.abs(errors).max() < 6 * 3.19
-    for lag in (1, N // 2):  # neighbours and items are independent
+    for lag in (1, N // 2):  # neighbouring coefficients and items are independent
         products = errors * np.roll(errors, lag, axis=1)
         assert deviations(products.mean(), 0, 3.19**2 / math.sqrt(count)) < 5
     between = (errors[1:] * errors[:-1]).mean()
@@ -390,7 +390,7 @@ def test_public_key_noise() -> None:
 
 
 def test_masks_are_uniform() -> None:
-    """Masks are uniform over sixteenths of each prime's range, and in the lowest bits."""
+    """Masks are uniform over sixteenths of the range of each prime, and in their lowest bits."""
     _, _, words = zeros(public=False)
     for limb, q in enumerate(rigs.specs("w64").chain):
         w = words[:, limb].ravel()
@@ -402,7 +402,7 @@ def test_masks_are_uniform() -> None:
 
 
 def test_secrets_are_ternary() -> None:
-    """Over many keys, a third of the coefficients each is -1, 0 and 1; key ids differ."""
+    """Over many keys, each of -1, 0 and 1 is a third of the coefficients; the key ids differ."""
     parameters = hg.bfv.Parameters(_core.exact.Parameters(rigs.specs("w64")))
     keys = [rigs.secret_for_test(parameters, bytes([k]) * 32) for k in range(16)]
     assert len({k.id for k in keys}) == 16
@@ -416,7 +416,7 @@ def test_secrets_are_ternary() -> None:
 
 
 def test_keys_and_encryptions_never_repeat_draws(tmp_path: Path) -> None:
-    """Keys and encryptions of several generations never repeat draws."""
+    """The keys and encryptions of several generated keys never repeat draws."""
     parameters = hg.bfv.Parameters(_core.exact.Parameters(rigs.specs("w32")))
     seen = set()
     for k in range(4):
@@ -434,7 +434,7 @@ def test_keys_and_encryptions_never_repeat_draws(tmp_path: Path) -> None:
 
 
 def test_key_errors_are_small() -> None:
-    """b + a s - P g s^2 of each digit is a Gaussian error."""
+    """For each digit, b + a s - P g s^2 is a Gaussian error."""
     spec = rigs.specs("w64-digits")
     secret = rigs.secret_for_test(hg.bfv.Parameters(_core.exact.Parameters(spec)))
     model = rigs.Model(spec, rigs.SEED)

@@ -1,4 +1,6 @@
-"""pickle, copy, deepcopy and joblib use the file format with its checks; secret keys are refused."""
+"""pickle, copy, deepcopy and joblib use the file format with its checks. pickle, copy, deepcopy and joblib refuse secret
+keys.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from heliograph import _core
 
 
 def small_tfhe() -> hg.tfhe.Parameters:
-    """Returns a set whose keys are small and cannot bootstrap."""
+    """Returns a set whose keys are small and have no bootstrapping."""
     spec = _core.tfhe.named_spec(hg.tfhe.parameters().name, True)
     spec.n, spec.insecure = 8 * spec.group, True
     return hg.tfhe.Parameters(_core.tfhe.Parameters(spec))
@@ -75,7 +77,7 @@ def test_objects_are_pickled_and_copied(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SETS)
 def test_copies_are_independent(scheme: str) -> None:
-    """Copies are independent under changes in place; an unpickled tensor must be bound to keys again."""
+    """If a copy is changed in place, the original does not change. An unpickled tensor must be bound to keys again."""
     values, decrypt = VALUES[scheme], secret(scheme).decrypt
     x = server(scheme).bind(secret(scheme).encrypt(values))
     other, deep, sent = copy.copy(x), copy.deepcopy([x])[0], pickle.loads(pickle.dumps(x))
@@ -94,7 +96,7 @@ def test_copies_are_independent(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SETS)
 def test_secret_keys_are_refused(scheme: str) -> None:
-    """Every way to copy a secret key is refused, also inside other objects, with the alternative."""
+    """Every way to copy a secret key is refused, also inside other objects, and the error names the alternative."""
     key = secret(scheme)
     for attempt, what in (
         (pickle.dumps, "pickle"),
@@ -124,7 +126,7 @@ def test_pickled_parameters_keep_their_list_of_keys() -> None:
 
 
 def test_loading_detects_damage() -> None:
-    """A changed byte is detected at loading, as in files."""
+    """A changed byte is detected when loading, as for files."""
     for given in objects("ckks"):
         data = pickle.dumps(given)
         at = data.index(given.hash.encode() if isinstance(given, hg.ckks.Parameters) else b"heliograph.ckks") + 40
@@ -139,7 +141,7 @@ def test_a_pickled_server_has_its_keys() -> None:
 
 
 def test_joblib(tmp_path: Path) -> None:
-    """joblib's files and processes use pickle."""
+    """joblib's files and its processes use pickle."""
     joblib = pytest.importorskip("joblib")
     key = secret("ckks")
     x = key.encrypt(VALUES["ckks"])

@@ -1,4 +1,4 @@
-"""Tests private look-up: rows by number and by key, misses, batches, updates, errors."""
+"""Tests private look-up: rows by number and by key, keys that are not found, batches, updates, errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def phones() -> tuple[dict[str, list[object]], hg.pir.Database]:
 
 
 def test_rows_are_found_by_key_and_misses_give_none(phones: tuple[dict[str, list[object]], hg.pir.Database]) -> None:
-    """Every value is returned with its type; a missing key gives None."""
+    """Every value is returned with its type; for a missing key the result is None."""
     frame, db = phones
     client = db.client()
     for i in (0, 1, 1234, 2999):
@@ -47,7 +47,7 @@ def test_rows_are_found_by_key_and_misses_give_none(phones: tuple[dict[str, list
 
 
 def test_a_batch_has_the_answers_of_single_queries(phones: tuple[dict[str, list[object]], hg.pir.Database]) -> None:
-    """A batch of queries, including misses, is answered in one pass; a client cannot read another client's answer."""
+    """A batch of queries, some of which miss, is answered in one pass. A client cannot read the answer of another client."""
     frame, db = phones
     client = db.client()
     keys = [f"+41 {i:05d}" for i in (5, 77, 5, 9999, 2048)]
@@ -61,7 +61,7 @@ def test_a_batch_has_the_answers_of_single_queries(phones: tuple[dict[str, list[
 
 
 def test_queries_do_not_depend_on_the_row(phones: tuple[dict[str, list[object]], hg.pir.Database]) -> None:
-    """Two queries for one row have no more equal words than random ones have by chance; all queries have equal length."""
+    """Two queries for the same row have as few equal words as two random queries. All queries have the same length."""
     _, db = phones
     client = db.client()
     a, b = (client.ask("+41 00001")._queries[0] for _ in range(2))
@@ -71,7 +71,7 @@ def test_queries_do_not_depend_on_the_row(phones: tuple[dict[str, list[object]],
 
 
 def test_updates_keep_existing_clients_working(phones: tuple[dict[str, list[object]], hg.pir.Database]) -> None:
-    """Rows are replaced, added and removed, keys move if buckets are full, and existing clients keep working."""
+    """Rows are replaced, added and removed. Keys move if their buckets are full, and existing clients keep working."""
     frame, _ = phones
     db = hg.pir.Database({name: values[:500] for name, values in frame.items()}, key="phone")
     client = hg.pir.LookupClient.from_bytes(db.client().to_bytes())
@@ -94,7 +94,7 @@ def test_updates_keep_existing_clients_working(phones: tuple[dict[str, list[obje
     ("width", "count"), [(8, 70_000), (300, 5_000), (5_000, 5), pytest.param(65_536, 5, marks=pytest.mark.full)]
 )
 def test_rows_of_bytes_by_number(width: int, count: int) -> None:
-    """Narrow rows share a row of the matrix, wide rows have their own; an update changes only its row."""
+    """Narrow rows share a row of the matrix, and wide rows have a row each. An update changes only the row that it concerns."""
     rows = np.random.default_rng(width).integers(0, 256, size=(count, width), dtype=np.uint8)
     db = hg.pir.Database(rows)
     client = db.client()
@@ -111,7 +111,7 @@ def test_rows_of_bytes_by_number(width: int, count: int) -> None:
 
 
 def test_full_buckets_move_keys() -> None:
-    """In a table at maximal load, all keys are found."""
+    """In a table at its maximum load, all keys are found."""
     count = 11_000  # the table has 2 slots in each of 8,192 rows
     frame = {"id": np.arange(count) * 7, "data": np.frombuffer(np.random.default_rng(3).bytes(count * 900), "S900")}
     db = hg.pir.Database(frame, key="id")
@@ -121,7 +121,7 @@ def test_full_buckets_move_keys() -> None:
 
 
 def test_refusals(phones: tuple[dict[str, list[object]], hg.pir.Database], tmp_path: Path) -> None:
-    """Queries for another table, damaged or foreign bytes and invalid tables are refused."""
+    """Queries for another table, damaged bytes, bytes of another kind, and invalid tables are refused."""
     _, db = phones
     client = db.client()
     other = hg.pir.Database(np.zeros((4, 8), np.uint8))
@@ -178,7 +178,7 @@ for name in ("cpu", "cpu:scalar", "cpu:avx2", "2*cpu", "ref"):
 
 @pytest.mark.full
 def test_equal_bits_on_every_device() -> None:
-    """Preparation and answers have the same bits on every instruction set, on a mesh of two devices, and on ref."""
+    """Preparation and answers have the same bits with every instruction set, on a mesh of two devices, and on ref."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=600)
     lines = done.stdout.split()
     assert len(lines) >= 3

@@ -1,4 +1,6 @@
-"""Edge cases of private look-up: all kinds of keys and values, full tables, interruptions, old clients, malicious sides."""
+"""Special cases of private look-up: all kinds of keys and values, full tables, interruptions, old clients, malicious clients
+and servers.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from heliograph._common import container
 
 
 def asked(frame: dict[str, Any], key: Any) -> Any:
-    """Returns the row of a key, by column k."""
+    """Returns the row of a key in column k."""
     db = hg.pir.Database(frame, key="k")
     return db.client().get(key, db.answer)
 
@@ -35,13 +37,13 @@ def asked(frame: dict[str, Any], key: Any) -> Any:
     ],
 )
 def test_keys_of_every_kind_are_found_unchanged(keys: Any, place: int) -> None:
-    """Keys of every kind are found and returned unchanged; trailing zero bytes are part of a key."""
+    """Keys of every kind are found and returned without change; trailing zero bytes belong to a key."""
     key = keys[place]
     assert asked({"k": keys, "v": [10, 11, 12][: len(keys)]}, key) == {"k": key, "v": 10 + place}
 
 
 def test_bytes_of_numpy_keep_their_zeros() -> None:
-    """A key such as an IPv4 address may end with byte 0, which NumPy does not display."""
+    """A key such as an IPv4 address may end with a zero byte, which NumPy does not display."""
     addresses = np.array([b"\x0a\0\0\1", b"\x0a\0\0\0"])
     assert asked({"k": addresses, "v": [1, 2]}, b"\x0a\0\0\0") == {"k": b"\x0a\0\0\0", "v": 2}
 
@@ -66,14 +68,17 @@ def test_bytes_of_numpy_keep_their_zeros() -> None:
     ],
 )
 def test_values_that_change_in_a_row_are_refused(frame: Any, match: str) -> None:
-    """Values that rows cannot store exactly are refused."""
+    """Values that a row cannot store exactly are refused."""
     with pytest.raises(hg.DtypeError, match=match):
         hg.pir.Database(frame, key="k")
 
 
 @pytest.mark.parametrize("key", ["5", 5.0, np.float64(5), True, np.bool_(True), b"5", None, np.timedelta64(5, "D")])
 def test_keys_of_another_type_are_refused(key: Any) -> None:
-    """Keys of another type are refused by the client and by remove(), not missed. Any integer class is accepted."""
+    """The client and remove() refuse keys of another type; they do not treat them as not found. Any class of integers is
+    accepted.
+
+    """
     db = hg.pir.Database({"id": [5, 6], "name": ["five", "six"]}, key="id")
     with pytest.raises(
         hg.DtypeError, match=f"of type {type(key).__name__}: the keys of this table, column id, are whole numbers"
@@ -89,7 +94,7 @@ def test_keys_of_another_type_are_refused(key: Any) -> None:
     ("values", "dtype"), [([2**64 - 1, 0], np.uint64), ([2**63 - 1, -(2**63)], np.int64), ([np.uint64(2**63), 1], np.uint64)]
 )
 def test_whole_numbers_of_a_list_stay_whole(values: list[int], dtype: Any) -> None:
-    """Integers of a list stay integers, although NumPy converts some lists to floats."""
+    """Integers in a list remain integers, although NumPy converts some lists to floats."""
     for frame in (values, np.array(values, object)):
         db = hg.pir.Database({"k": ["a", "b"], "v": frame}, key="k")
         found = [db.client().get(key, db.answer)["v"] for key in ("a", "b")]
@@ -112,7 +117,7 @@ def test_whole_numbers_of_a_list_stay_whole(values: list[int], dtype: Any) -> No
     ],
 )
 def test_values_that_would_change_are_refused(values: Any, match: str) -> None:
-    """Values that would change are refused, in a new table and in an update."""
+    """A value that would be changed by storing it is refused, both in a new table and in an update."""
     with pytest.raises(hg.DtypeError, match=match):
         hg.pir.Database({"k": ["a", "b"], "v": values}, key="k")
     db = hg.pir.Database({"k": ["a", "b"], "v": [1, 2]}, key="k")
@@ -121,7 +126,7 @@ def test_values_that_would_change_are_refused(values: Any, match: str) -> None:
 
 
 def test_nulls_of_pandas_are_refused() -> None:
-    """NULLs of pandas' own types and of NumPy's are refused; without NULLs, integers stay integers."""
+    """NULLs of pandas' own types and of NumPy's types are refused. Without NULLs, integers remain integers."""
     pd = pytest.importorskip("pandas")
     for column in (
         pd.Series([1, None]),
@@ -140,7 +145,7 @@ def test_nulls_of_pandas_are_refused() -> None:
     "dtype", ["f8,(", "f8,", "(2,)f8", "O", "<U4", "{}", "f8" * 400, "<c16", "|V0", "|V99999", "<M8[1/0s]", "é", 5, None]
 )
 def test_column_types_in_files_are_restricted(dtype: Any) -> None:
-    """Column types in files must be in a list of known texts, because NumPy evaluates some types as Python."""
+    """Column types in files must be in a list of known texts, because NumPy evaluates some texts of types as Python code."""
     file = resign.take_apart(hg.pir.Database({"v": np.arange(5)}).client().to_bytes())
     file.header["fields"][0]["dtype"] = dtype
     with pytest.raises(hg.DamagedFileError):
@@ -148,7 +153,7 @@ def test_column_types_in_files_are_restricted(dtype: Any) -> None:
 
 
 def test_keys_of_another_length_are_refused() -> None:
-    """Bytes in a key column have one length; a query with another length is refused."""
+    """In a key column of bytes, all keys have the same length; a query of another length is refused."""
     db = hg.pir.Database({"k": np.array([b"abcd", b"a"]), "v": [1, 2]}, key="k")
     assert db.client().get(b"a\0\0\0", db.answer)["v"] == 2
     with pytest.raises(hg.DtypeError, match="keys of this table have 4 bytes, got 1"):
@@ -156,7 +161,7 @@ def test_keys_of_another_length_are_refused() -> None:
 
 
 def test_arrow_columns_are_accepted() -> None:
-    """Arrow columns are accepted; with NULLs they are refused, because integers would become floats."""
+    """Arrow columns are accepted. Columns with NULLs are refused, because their integers would become floats."""
     pa = pytest.importorskip("pyarrow")
     day = datetime.date(2026, 2, 28)
     table = pa.table({"k": ["a", "b"], "day": [day, day], "v": pa.array([2**60 + 1, 2], pa.int64())})
@@ -167,7 +172,7 @@ def test_arrow_columns_are_accepted() -> None:
 
 
 def test_updates_fit_by_value() -> None:
-    """Updates accept columns in any order and integers of any type that fit; others are refused."""
+    """An update accepts columns in any order and integers of any type that fit; other columns and values are refused."""
     frame = {"k": ["a", "b"], "small": np.array([1, 2], np.int8), "real": [0.5, float("nan")]}
     db = hg.pir.Database(frame, key="k")
     client = db.client()
@@ -191,7 +196,10 @@ def test_updates_fit_by_value() -> None:
 
 
 def test_clients_of_an_emptied_table_miss() -> None:
-    """After all rows are removed, the client's file states 0 rows and queries miss; rows added later are found."""
+    """After all rows are removed, the client's file states 0 rows, and queries find nothing. Rows that are added later are
+    found.
+
+    """
     db = hg.pir.Database({"k": ["a"], "v": [1]}, key="k")
     db.remove(["a"])
     client = hg.pir.LookupClient.from_bytes(db.client().to_bytes())
@@ -201,7 +209,7 @@ def test_clients_of_an_emptied_table_miss() -> None:
 
 
 def test_an_update_of_a_full_table_changes_nothing() -> None:
-    """An update without enough room changes nothing and loses no moved key."""
+    """If there is not enough room, an update changes nothing, and no moved key is lost."""
     count, width = 800, 1500  # the table has one slot in each of 2,048 buckets
     rng = np.random.default_rng(5)
     frame = {"k": np.arange(count), "v": np.frombuffer(rng.bytes(count * width), f"V{width}")}
@@ -220,8 +228,9 @@ def test_an_update_of_a_full_table_changes_nothing() -> None:
 
 
 def interrupted_after(lines: int, work: Callable[[], None]) -> bool:
-    """Runs `work` and raises KeyboardInterrupt in it before the line of code with this number, counted over the files of
+    """Runs `work` and raises KeyboardInterrupt in it before a line of code. The lines are counted over the files of
     look-ups. Returns whether `work` was interrupted.
+
     """
     seen = 0
 
@@ -247,7 +256,10 @@ def interrupted_after(lines: int, work: Callable[[], None]) -> bool:
 
 
 def test_an_interrupted_update_can_be_repeated() -> None:
-    """After an interruption before any line, rows are old or new ones; repeating the update makes all new."""
+    """If an update is interrupted before any line, each row is the old or the new row. Repeating the update makes all rows
+    new.
+
+    """
     rows = np.random.default_rng(1).integers(0, 256, (50_000, 64), dtype=np.uint8)
     db = hg.pir.Database(rows)
     client, number, lines = db.client(), 10, 1
@@ -267,13 +279,13 @@ def test_an_interrupted_update_can_be_repeated() -> None:
 
 
 def test_an_update_interrupted_in_the_engine_can_be_repeated() -> None:
-    """After a signal ends the engine's part of an update, the next answer has the old row or the new one."""
+    """If a signal ends the engine's part of an update, the next answer has the old row or the new row."""
     rows = np.random.default_rng(1).integers(0, 256, (50_000, 64), dtype=np.uint8)
     db = hg.pir.Database(rows)
     client, stopped, number = db.client(), 0, 10
 
     def end(_: int, frame: FrameType | None) -> None:
-        if frame is not None and frame.f_code.co_name == "_send":  # the only long step of this call is the engine's
+        if frame is not None and frame.f_code.co_name == "_send":  # the engine's step is the only long step of this call
             raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, end)
@@ -297,7 +309,7 @@ def test_an_update_interrupted_in_the_engine_can_be_repeated() -> None:
 
 
 def test_older_clients_never_get_another_row() -> None:
-    """Files and queries from before an update return the current row or a miss, never another row."""
+    """Files and queries that were made before an update return the current row or a miss, never another row."""
     count = 2000
     db = hg.pir.Database({"k": np.arange(count), "v": np.arange(count) * 7}, key="k")
     old = db.client().to_bytes()
@@ -312,7 +324,7 @@ def test_older_clients_never_get_another_row() -> None:
 
 
 def test_invalid_queries_are_refused() -> None:
-    """Queries of another shape, word type or table, or with invalid residues, are refused; the table keeps working."""
+    """Queries of another shape, word type or table, or with invalid residues, are refused. The table keeps working."""
     db = hg.pir.Database({"k": ["a", "b"], "v": [1, 2]}, key="k")
     client = db.client()
     question = client.ask("a")
@@ -345,7 +357,7 @@ def test_invalid_queries_are_refused() -> None:
 
 
 def test_invalid_answers_are_refused() -> None:
-    """Answers of another size, or with words that noise cannot explain, raise an error."""
+    """An error is raised for answers of another size, and for words that noise cannot explain."""
     rows = np.random.default_rng(2).integers(0, 256, (3000, 16), dtype=np.uint8)
     db = hg.pir.Database(rows)
     question = db.client().ask(7)
@@ -372,7 +384,7 @@ def test_invalid_answers_are_refused() -> None:
 
 @pytest.mark.parametrize("dtype", ["object", "O", "<i8,<i8", "(2,)<i4", "nothing", "<c16"])
 def test_invalid_client_files_are_refused(dtype: str) -> None:
-    """A client file with an unsupported column type is damaged."""
+    """A client file whose column type is not supported is damaged."""
     db = hg.pir.Database({"k": ["a"], "v": [1]}, key="k")
     found = container.from_bytes(db.client().to_bytes())
     found.header["fields"][1]["dtype"] = dtype
@@ -385,7 +397,7 @@ def test_invalid_client_files_are_refused(dtype: str) -> None:
 
 @pytest.mark.full
 def test_a_million_rows() -> None:
-    """Look-ups in a million rows, by number and by key, find rows and report misses."""
+    """Look-ups in a million rows, by number and by key, find the rows and report keys that do not exist."""
     count = 1_000_000
     values = np.random.default_rng(4).integers(0, 2**63, count)
     rows = values.view(np.uint8).reshape(count, 8)
@@ -398,7 +410,9 @@ def test_a_million_rows() -> None:
 
 
 def test_two_columns_of_one_name() -> None:
-    """Duplicate column names, which data frames allow, are refused by name, for look-ups and encrypted tables."""
+    """Data frames allow duplicate column names. Look-ups and encrypted tables refuse duplicate column names, and the error
+    has the name.
+    """
     pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     several = [
         pandas.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]),
@@ -409,12 +423,12 @@ def test_two_columns_of_one_name() -> None:
             hg.pir.Database(frame)
         with pytest.raises(hg.ParameterError, match=r"two columns called 'a'; rename one"):
             hg.sql.layout(frame, sums=["a"])
-    with pytest.raises(hg.ParameterError, match=r"two columns called '1'"):  # look-ups convert column names to texts
+    with pytest.raises(hg.ParameterError, match=r"two columns called '1'"):  # look-ups convert the names of columns to texts
         hg.pir.Database(pandas.DataFrame([[1, 2], [3, 4]], columns=[1, "1"]))
 
 
 def test_a_repeated_key_in_an_update_is_refused() -> None:
-    """A key that occurs twice in an update is refused, as in a new table, and nothing changes."""
+    """If a key occurs twice in an update, the update is refused, as in a new table, and nothing changes."""
     db = hg.pir.Database({"k": ["a", "b"], "v": [1, 2]}, key="k")
     with pytest.raises(hg.ParameterError, match="column k has a key twice"):
         db.update({"k": ["a", "a"], "v": [7, 9]})
@@ -426,14 +440,14 @@ def test_a_repeated_key_in_an_update_is_refused() -> None:
 
 
 def test_through_must_be_a_function() -> None:
-    """The `through` argument must be a function; the error states the given value."""
+    """The `through` argument must be a function; otherwise the error states the given value."""
     client = hg.pir.Database({"k": ["a", "b"], "v": [1, 2]}, key="k").client()
     with pytest.raises(hg.DtypeError, match="through must be a function from bytes to bytes, got None"):
         client.get("a", None)  # type: ignore[arg-type]
 
 
 def test_numbers_beyond_a_column() -> None:
-    """The error states the column's range and the given number."""
+    """The error states the range of the column and the given number."""
     with pytest.raises(hg.DtypeError, match=r"a, row 1: -9223372036854775808 is not between -9,007,199,254,740,992 and"):
         hg.sql.layout({"a": np.array([1, -(2**63)])}, filters=["a"])
     for far in (-(2**53) - 1, 2**53 + 1):
@@ -445,7 +459,7 @@ def test_numbers_beyond_a_column() -> None:
 
 
 def test_texts_that_utf8_cannot_hold_are_refused() -> None:
-    """Unpaired surrogates in names or values are refused before encryption or writing."""
+    """Unpaired surrogates in names or values are refused before anything is encrypted or written."""
     for make in (
         lambda: hg.pir.Database({"\ud800": ["x", "y"]}),
         lambda: hg.sql.layout({"\ud800": [1, 2]}, sums=[]),

@@ -1,4 +1,4 @@
-"""The search for the placement of bootstraps finds the optimum, and recorded programs bootstrap where it places them."""
+"""The search finds the optimal placement of bootstraps, and recorded programs bootstrap at these places."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ import heliograph as hg
 from bits import digest
 from heliograph.ckks.bootstrap_search import Choice, Graph, Operation, Value, _Search, place, resolve_levels
 
-# The search, on abstract graphs
+# The search on abstract graphs
 
 
 def bootstrap(kind: object, items: int) -> float:
-    """Returns the seconds that bootstraps take; two real ciphertexts share one bootstrap."""
+    """Returns the seconds that bootstraps take; two real ciphertexts together take one bootstrap."""
     return 10.0 + 7 * (items // 2) if kind == "real" else 10.0 + 9 * (items - 1)
 
 
 def graph(rng: random.Random, operations: int, *, top: int = 5, entry: int = 2, loose: bool = False) -> Graph:
-    """Returns a random graph: with sums, products, deeper polynomials, views, bootstraps, and products that are not rescaled
-    yet.
+    """Returns a random graph with sums, products, polynomials that use more levels, views, bootstraps, and products that are
+    not rescaled yet.
+
     """
 
     def cost(factor: float) -> list[float]:
@@ -59,7 +60,9 @@ def graph(rng: random.Random, operations: int, *, top: int = 5, entry: int = 2, 
 
 
 def everything(g: Graph) -> float:
-    """Returns the least total seconds, found by trying each level and each set of bootstraps before each operation."""
+    """Returns the least total seconds. The least time is found by trying each level and each set of bootstraps before each
+    operation.
+    """
 
     @functools.cache
     def after(at: int, have: tuple[int, ...]) -> float:
@@ -105,7 +108,7 @@ def performed(g: Graph, choice: Choice) -> float:
 
 @pytest.mark.parametrize("loose", [False, True])
 def test_the_search_finds_the_cheapest_placement(loose: bool) -> None:
-    """No valid placement is faster than the one that the search finds."""
+    """No valid placement is faster than the placement that the search finds."""
     bootstraps = 0
     for seed in range(150):
         g = graph(random.Random(seed), 3 + seed % 4, loose=loose)
@@ -121,7 +124,7 @@ def test_the_search_finds_the_cheapest_placement(loose: bool) -> None:
 
 
 def test_a_search_stopped_early_is_marked() -> None:
-    """A search that is stopped early is marked as not exact, and its placement is valid."""
+    """If a search is stopped early, its placement is valid and is marked as not exact."""
     cut = 0
     for seed in range(60):
         g = graph(random.Random(seed), 12)
@@ -140,7 +143,7 @@ def test_a_search_stopped_early_is_marked() -> None:
 
 
 def test_operands_are_lowered_if_that_is_faster() -> None:
-    """An operand is lowered before an operation if that is faster; a tensor with two uses is lowered once."""
+    """An operand is lowered before an operation if that is faster. A tensor that is used twice is lowered only once."""
     runs = {r: (r, float(r)) for r in range(2, 6)}
     g = Graph(
         5, 2, [Value(level=5), Value(), Value()], [Operation((0,), 1, runs), Operation((0,), 2, runs)], {1, 2}, bootstrap
@@ -176,7 +179,7 @@ def tensor(v: Any, level: int | None = None) -> hg.ckks.Tensor:
 
 
 def waist(x: Any, turn: Any = hg.ckks.rotate) -> Any:
-    """Computes one ciphertext, then four, then one."""
+    """Computes on one ciphertext, then on four, then on one."""
     for _ in range(3):
         x = x * x - 0.5
     wide = [turn(x, 1 << k) * x for k in range(4)]
@@ -186,7 +189,10 @@ def waist(x: Any, turn: Any = hg.ckks.rotate) -> Any:
 
 
 def check(function: Any, x: hg.ckks.Tensor, expected: Any, bound: float = 4.0, bits: float = 10) -> hg.Program:
-    """Checks that a program's results are close to `expected` and have the function's bits, recorded, replayed and loaded."""
+    """Checks that a program's results are close to `expected` and have the bits of the function: when recorded, replayed and
+    loaded.
+
+    """
     program = hg.program(function, x, bootstrap=hg.ckks.Bootstraps(bound))
     copy = +x  # the function may change its operand in place
     with program._following(x):
@@ -208,8 +214,10 @@ def check(function: Any, x: hg.ckks.Tensor, expected: Any, bound: float = 4.0, b
 
 
 def test_bootstraps_are_placed_at_few_ciphertexts() -> None:
-    """Bootstraps are placed before the part with many ciphertexts. The program needs fewer bootstraps than if they were
-    placed as late as possible, and reports them."""
+    """Bootstraps are placed before the part that has many ciphertexts. The program needs fewer bootstraps than if they were
+    placed as late as possible, and it reports its bootstraps.
+
+    """
     v = values()
     program = check(waist, tensor(v), waist(v, lambda w, k: np.roll(w, -k)))
     told = program.bootstraps
@@ -241,8 +249,9 @@ def test_real_ciphertexts_are_bootstrapped_in_pairs() -> None:
 
 
 def test_manual_bootstraps_have_the_same_bits() -> None:
-    """For one product at the lowest level, the result has the bits of a manual bootstrap, possibly lowered to a smaller
-    level.
+    """For one product at the lowest level, the result has the bits of a manual bootstrap, which may have been lowered to a
+    smaller level.
+
     """
     x = tensor(values(), level=4)
     program = hg.program(lambda x: x * x, x, bootstrap=True)
@@ -276,7 +285,7 @@ def test_all_kinds_of_operations_are_placed() -> None:
 
 
 def test_other_levels_and_shapes_have_their_own_placement() -> None:
-    """Other levels and shapes have their own placements; other noise estimates share the recorded one."""
+    """Other levels and shapes have placements of their own; other noise estimates use the recorded placement."""
     program = hg.program(lambda x: x * x * x, bootstrap=True)
     counts = []
     for x in (tensor(values()), tensor(values(), level=4), tensor(values(2), level=4), tensor(values() / 2)):
@@ -288,7 +297,7 @@ def test_other_levels_and_shapes_have_their_own_placement() -> None:
 
 
 def test_functions_that_depend_on_levels_are_not_placed() -> None:
-    """If a function depends on levels, bootstraps stay as late as possible."""
+    """If a function depends on the levels of its operands, bootstraps stay as late as possible."""
 
     def function(x: Any) -> Any:
         for _ in range(5):
@@ -304,12 +313,12 @@ def test_functions_that_depend_on_levels_are_not_placed() -> None:
 
 
 def test_a_function_that_changes_between_runs_is_refused() -> None:
-    """A function that records other operations each time is refused at recording."""
+    """If a function records different operations each time, recording refuses it."""
     turns = iter(range(100))
 
     def function(x: Any) -> Any:
         x = waist(x)
-        for _ in range(next(turns) // 2):  # each pair of runs records equal operations
+        for _ in range(next(turns) // 2):  # in each pair of runs, both runs record the same operations
             x = -x
         return x
 
@@ -369,7 +378,7 @@ def test_refusals() -> None:
     ],
 )
 def test_files_have_complete_placements(name: str, value: Any) -> None:
-    """Placements in files are complete, or the file is refused."""
+    """A file is refused if its placement is not complete."""
     program = hg.program(lambda x: x * x, tensor(values(), level=4), bootstrap=True)
     assert program.bootstraps is not None
     told = program.bootstraps.to_dict()

@@ -1,4 +1,4 @@
-"""Recorded programs give the function's bits, with any keys and with captured host values; unsupported functions are
+"""Recorded programs give the bits of the function, with any keys and with captured host values. Unsupported functions are
 refused.
 """
 
@@ -36,7 +36,7 @@ def party() -> Party:
 
 
 def mixed(x: Any, y: Any) -> tuple[Any, Any]:
-    """Computes products, rotations, sums, integers, a matrix and a slice."""
+    """Computes products, rotations, sums, operations with integers, a matrix and a slice."""
     product = hg.relinearize(x * y + x)
     turned = hg.rotate_rows(product, [1, 5])
     mean = hg.matmul([[1, 2], [3, -1]], product) - 7
@@ -67,7 +67,7 @@ def test_branches_on_several_devices(device: str) -> None:
         x, y, z = operands
         for found, expected in zip(f(*operands), (chain(x), chain(y), chain(z) + chain(x + z)), strict=True):
             same(found, expected)
-        same(f(*operands)[0] + f(*operands)[1], chain(x) + chain(y))  # the same bits for operands in other memory
+        same(f(*operands)[0] + f(*operands)[1], chain(x) + chain(y))  # the bits are the same for operands in other memory
     assert f.recordings == 1
 
 
@@ -211,7 +211,7 @@ def test_programs_keep_no_keys() -> None:
     with_keys = parameters._core.peak_bytes
     del p
     gc.collect()
-    parameters._core.reset_counts()  # the peak of memory is counted from here
+    parameters._core.reset_counts()  # from here on, the peak of memory is counted
     assert f.recordings == 1
     assert parameters._core.peak_bytes == 0 < with_keys
 
@@ -262,7 +262,7 @@ def test_repr(party: Party) -> None:
     text = repr(program)
     assert text.startswith("<program f: 1 of at most 16 recordings")
     assert "1 key_switch" in text
-    assert "1 bfv_multiply" in text  # the unused result's product is not recorded
+    assert "1 bfv_multiply" in text  # the result of this product is not used, so it is not recorded
     assert "4 calls, depth 4, 4 when merged" in text
     assert "replayed 0 times" in text
 
@@ -298,14 +298,17 @@ def test_decorated_functions_are_programs(party: Party) -> None:
 
 
 def branches(x: Any, y: Any) -> tuple[Any, Any]:
-    """Computes two independent chains of equal calls."""
+    """Computes two independent chains of the same calls."""
     for _ in range(2):
         x, y = hg.relinearize(x * x), hg.relinearize(y * y)
     return x + 1, y + 1
 
 
 def test_equal_calls_on_independent_data_are_one_launch() -> None:
-    """A program reports equal independent calls as one launch; GPUs replay them so, where the bits are compared."""
+    """A program counts equal independent calls as one launch. GPUs replay such calls as one launch; the bits are compared
+    there.
+
+    """
     p = Party(opened("bgv", "cpu"))
     f = hg.program(branches, p.tensor([1, 2]), p.tensor([3, 4]))
     (recorded,) = f._recorded.values()
@@ -339,8 +342,9 @@ def test_graphs(scheme: str) -> None:
 @pytest.mark.parametrize("device", ["ref", "cpu"])
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_batched_replays(scheme: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replays in batches of equal calls and in packed memory, as graphs on a GPU do it, give the function's bits on other
-    devices.
+    """On other devices, too, calls can be replayed in batches and in packed memory, as graphs on a GPU do; the bits are
+    those of the function.
+
     """
     monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
     p = Party(opened(scheme, device))
@@ -356,12 +360,12 @@ def test_batched_replays(scheme: str, device: str, monkeypatch: pytest.MonkeyPat
         (recorded,) = f._recorded.values()
         assert (
             recorded.core.graphs == 4
-        )  # while results are kept, four replays use graphs and later replays use single calls
+        )  # while the results are held, four replays use graphs and later replays use single calls
 
 
 @pytest.mark.parametrize("word_size", [64, 32])
 def test_batched_replays_of_matrices_and_rotations(word_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batched replays give the function's bits; one key or plaintext serves all calls of a batch."""
+    """Batched replays give the bits of the function. One key or plaintext serves all calls of a batch."""
     monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
     parameters = ckks_rig.parameters(word_size)
     size = parameters.period
@@ -384,7 +388,7 @@ def test_batched_replays_of_matrices_and_rotations(word_size: int, monkeypatch: 
 
 @pytest.mark.parametrize("device", ["2*cpu/costs=1e3:1e6:1e-3:1e-6:8e-6", "2*cpu/limb"])
 def test_a_mesh_has_no_batched_replays(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mesh places each tensor separately, so batches cannot share memory and the calls run one by one."""
+    """A mesh places each tensor separately. So batches cannot share memory, and calls run one by one."""
     monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
     p = Party(opened("bfv", device))
     f = hg.program(mixed)
@@ -397,7 +401,7 @@ def test_a_mesh_has_no_batched_replays(device: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_rotations_by_other_steps_are_other_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rotations by different steps use different keys and cannot share a batch."""
+    """Rotations by different steps use different keys, so they cannot be in one batch."""
     monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
     p = ckks_rig.Party(ckks_rig.parameters(64), (1, 2, 4))
     steps = ([1, 2], [2, 1], [1, 2], [2, 4])

@@ -1,5 +1,5 @@
-"""Operands of recorded programs have noise estimates and bounds. New values of these need no new recording, and results have
-the function's estimates and bounds.
+"""Operands of recorded programs have noise estimates and bounds. New estimates or bounds need no new recording, and results
+have the estimates and bounds of the function.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def party() -> Party:
 
 
 def calls(f: hg.Program) -> list[int]:
-    """Returns the number of replays of each recording."""
+    """Returns the number of replays for each recording."""
     return [core.replays for core in f._calls]
 
 
@@ -68,7 +68,7 @@ def test_ckks_sizes_and_scales(word_size: int) -> None:
     f = hg.program(function)
     y = p.tensor(ckks_rig.real(2, seed=3))
     for number, size in enumerate([1, 4.5, 17, 0.25], start=1):
-        x = p.tensor(ckks_rig.real(2, seed=number, size=size))  # bounds are known for values encrypted in this process
+        x = p.tensor(ckks_rig.real(2, seed=number, size=size))  # this process knows bounds of the values that it encrypted
         same(f(x, y), function(x, y))
         assert f.recordings == 1
         assert f.replays == number - 1
@@ -86,7 +86,7 @@ def test_operands_of_another_scale_are_recorded_again() -> None:
 
     f = hg.program(function)
     x = p.tensor(ckks_rig.real())
-    other = hg.ckks.multiply(x, x, rescale=False)  # the same level with another scale
+    other = hg.ckks.multiply(x, x, rescale=False)  # the same level, but another scale
     assert other.level == x.level
     for operand in (x, other, x + x, other + other, x, other):
         same(f(operand), function(operand))
@@ -94,8 +94,9 @@ def test_operands_of_another_scale_are_recorded_again() -> None:
 
 
 def test_results_may_be_operands_of_the_next_call(party: Party) -> None:
-    """If a result is the next operand, its noise estimate is new at each call. One recording per level is enough, and its
-    graph is kept.
+    """If a result is the operand of the next call, its noise estimate is new at each call. One recording for each level is
+    enough, and its graph is kept.
+
     """
 
     def function(x: Any) -> Any:
@@ -115,7 +116,7 @@ def test_results_may_be_operands_of_the_next_call(party: Party) -> None:
     start = party.tensor([1, 1])
     levels = start.level
     for turn in range(3):
-        x = y = start + start * turn  # the operand is noisier at each turn
+        x = y = start + start * turn  # the operand has more noise at each turn
         for _ in range(levels):
             x, y = g(x), square(y)
             same(x, y)
@@ -140,7 +141,10 @@ def test_functions_may_depend_on_noise_estimates(party: Party) -> None:
 
 
 def test_constants_may_depend_on_noise_estimates(party: Party) -> None:
-    """If a function's constants depend on a noise estimate, other constants need another recording, and equal ones do not."""
+    """If a function's constants depend on a noise estimate, other constants need another recording, and equal constants do
+    not.
+
+    """
     limit = party.tensor([0]).noise_budget
 
     def function(x: Any) -> Any:
@@ -165,7 +169,7 @@ def test_constants_may_depend_on_noise_estimates(party: Party) -> None:
     assert g.recordings == 1
     captured = party.tensor([10])
     for operand in (noisy - fresh, noisy - fresh - fresh):
-        same(g(operand), shifted(operand))  # a dry run records the new estimates
+        same(g(operand), shifted(operand))  # a dry run computes the new estimates
     assert g.recordings == 2
 
 
@@ -182,7 +186,7 @@ def test_tensors_of_a_dry_run_cannot_be_read(party: Party) -> None:
     f(x)
     f(x + x)
     assert f.replays == 1
-    same(kept[0], hg.relinearize(x * x))  # this run was computed, so its tensors hold data
+    same(kept[0], hg.relinearize(x * x))  # this run was a computation, so its tensors hold data
     for use in (party.secret.decrypt, lambda t: t + t, lambda t: t.to_bytes(), hg.program(lambda t: t + 1)):
         with pytest.raises(hg.RecordingError, match="holds no data"):
             use(kept[1])
@@ -213,7 +217,7 @@ def test_errors_of_a_function_depend_on_noise_estimates(party: Party) -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 def test_programs_in_programs(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program replayed during a recording is recorded, also if it has a graph."""
+    """If a program is replayed during a recording, its calls are recorded, even if it has a graph."""
     monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
     p = Party(opened("bfv", device))
     weights = np.arange(rigs.N)

@@ -1,5 +1,5 @@
-"""A loaded program computes the same as the saved one, for any owner's keys; mismatched operands and damaged files are
-refused.
+"""A loaded program computes the same as the saved program, for the keys of any owner. Operands that do not match are
+refused, and so are damaged files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCHEMES = ["bfv", "bgv"]
 
 @pytest.fixture(scope="module", params=SCHEMES)
 def party(request: pytest.FixtureRequest) -> Party:
-    # Uses the default device, like loaded programs.
+    # Uses the default device, as loaded programs do.
     return Party(hg.bfv.Parameters(_core.exact.Parameters(rigs.specs("w64" if request.param == "bfv" else "bgv"))))
 
 
@@ -85,7 +85,7 @@ def test_programs_run_for_other_owners_with_matching_operands(party: Party) -> N
     with pytest.raises(hg.MismatchError, match="noise"):
         loaded({"x": x + x + x + x, "y": y})
     with pytest.raises(hg.MismatchError, match="shapes"):
-        loaded({"x": x, "y": x})  # a program for one tensor as both operands is a different computation
+        loaded({"x": x, "y": x})  # a program whose two operands are the same tensor is another computation
     with pytest.raises(hg.HeliographError):
         loaded({"x": x, "y": a})
 
@@ -137,7 +137,10 @@ def test_inspect_describes_a_program(party: Party, tmp_path: Path, capsys: pytes
 
 
 def test_programs_of_unknown_bounds_can_be_saved() -> None:
-    """A program whose values may exceed their modulus by their bounds can be saved; after loading, its results report this."""
+    """If by their bounds a program's values may exceed their modulus, the program can still be saved. After loading, its
+    results report this.
+
+    """
     secret = hg.SecretKey.generate(hg.ckks.parameters(depth=2, precision=20, integer_bits=4))
     server = hg.Server(secret.evaluation_keys())
     values = np.linspace(-1, 1, secret.parameters.slots)
@@ -165,7 +168,7 @@ def test_ckks_and_tfhe() -> None:
 
 
 def test_noise_spread_is_a_limit() -> None:
-    """Operands have two noise bounds; a program of an older version, which has only one of them, is accepted."""
+    """Operands have two noise bounds. A program of an older version, which has only one of them, is accepted."""
     parameters = hg.ckks.parameters(depth=3, precision=25)
     ckks = hg.SecretKey.generate(parameters)
     server = hg.Server(ckks.evaluation_keys(rotations=hg.ckks.sum_rotations(parameters.period)))
@@ -209,7 +212,7 @@ def test_another_process_runs_it(party: Party, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", [{"keys": 2}, {"sources": 1}, {"keys": 4, "sources": 2}])
 def test_owners_in_files_are_checked(party: Party, change: dict[str, int]) -> None:
-    """A file is refused if a result has the key of a missing operand, or a call uses the keys of no operand."""
+    """A file is refused if a result has the key of an operand that does not exist, or a call uses the keys of no operand."""
     program, x, y = recorded(party)
     document = resign.take_apart(program.to_bytes())
     document.header |= change

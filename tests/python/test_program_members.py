@@ -1,4 +1,4 @@
-"""Recorded programs on a mesh: calls are placed on members and give the bits of one device."""
+"""Recorded programs on a mesh: each call is placed on a member, and the bits are those of one device."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DEVICES = [
 
 @pytest.fixture(params=["calls", "members' programs"])
 def replays(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Sets how members run their calls: one by one, or as graphs. Members in host memory use graphs only in tests."""
+    """Sets how members run their calls: one by one or as graphs. Only in tests do members in host memory use graphs."""
     if request.param != "calls":
         monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
     return str(request.param)
@@ -50,12 +50,12 @@ def _core_of(program: Any) -> Any:
 
 
 def _busy(program: Any) -> list[str]:
-    """Returns the members that have work according to the timeline."""
+    """Returns the members that have work in the timeline."""
     return [member for member, events in _core_of(program).timeline if events]
 
 
 def branches(x: Any, y: Any) -> tuple[Any, Any, Any]:
-    """Computes three chains of unequal length that join, and one that continues alone."""
+    """Computes three chains of different lengths that join, and a chain that continues alone."""
     a = hg.relinearize(x * y) + x
     b = hg.rotate_rows(hg.relinearize(hg.square(y)), 1)
     c = hg.rotate_rows(x, [1, 5])
@@ -100,7 +100,7 @@ def test_inputs_distributed_over_all_members(device: str, replays: str) -> None:
 
 @pytest.mark.parametrize("device", [DEVICES[0], DEVICES[1]])
 def test_results_are_inputs_of_the_next_replay(device: str, replays: str) -> None:
-    """Results are valid operands of the next replay on any member; kept results do not change."""
+    """Results are valid operands of the next replay on any member. If a result is kept, it does not change."""
     p = Party(opened("bfv", device))
 
     def step(x: Any, y: Any) -> tuple[Any, Any]:
@@ -166,8 +166,9 @@ def _ckks_on(device: str) -> ckks_rig.Party:
 
 @pytest.mark.parametrize("device", [DEVICES[0], DEVICES[2]])
 def test_ckks(device: str, replays: str) -> None:
-    """Members compute a matrix by baby and giant steps, a polynomial, and a residual sum beside another branch with the
-    function's bits.
+    """Members compute a matrix by baby and giant steps, a polynomial, and a residual sum beside another branch. The bits are
+    those of the function.
+
     """
     p = _ckks_on(device)
     rng = np.random.default_rng(3)
@@ -189,7 +190,7 @@ def test_ckks(device: str, replays: str) -> None:
 
 @pytest.mark.parametrize("device", [DEVICES[0], f"3*cpu{SLOW}"])
 def test_tfhe(device: str, replays: str) -> None:
-    """Independent integer operations on several members give the function's bits."""
+    """Independent operations on integers on several members give the bits of the function."""
     own = tfhe_rig.parameters("digits")
     p = tfhe_rig.Party(hg.tfhe.Parameters(own._core.on_device(device)))
 
@@ -206,7 +207,7 @@ def test_tfhe(device: str, replays: str) -> None:
 
 
 def test_loaded_programs(tmp_path: Any) -> None:
-    """A saved program gives the same bits in another process on several members."""
+    """A saved program gives the same bits in another process that has several members."""
     p = Party(hg.bfv.Parameters(_core.exact.Parameters(rigs.specs("w64"))))
     x, y = p.tensor(3), p.tensor(4)
     program = hg.program(branches, x, y)
@@ -255,7 +256,7 @@ def test_the_timeline_shows_each_members_calls() -> None:
         for before, after in itertools.pairwise(events):
             assert before[2] <= after[1] + 1e-9
         assert all(0 <= start < end <= seconds * (1 + 1e-9) for _, start, end in events)
-    # The makespan is below the sum of all calls and at least half of it.
+    # The makespan is below the sum of all calls, and at least half of this sum.
     busy = sum(end - start for _, start, end in calls)
     assert busy / 2 < seconds < busy
     alone = Party(opened("bfv", "cpu"))

@@ -1,4 +1,4 @@
-"""Tests the guarantees of docs/threads.md in every scheme: several threads, forks before first use, progress."""
+"""Tests the guarantees of docs/threads.md in every scheme: several threads, forks before the first use, progress."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def scheme(request: pytest.FixtureRequest) -> Scheme:
 
 
 def test_several_threads(scheme: Scheme) -> None:
-    """Several threads use the same objects and get equal values, and equal bits if the operation is deterministic."""
+    """Several threads that use the same objects get the same values, and the same bits if the operation is deterministic."""
     expected = scheme.work(scheme.x)
 
     def answer(_: int) -> tuple[bytes, Any]:
@@ -96,7 +96,7 @@ def test_several_threads(scheme: Scheme) -> None:
 
 
 def test_progress_rises_from_0_to_1(scheme: Scheme) -> None:
-    """Progress rises from 0 to 1 and is reported on the caller's thread."""
+    """Progress rises from 0 to 1 and is reported on the thread of the caller."""
     told = 0
     for name, call in scheme.calls.items():
         heard: list[tuple[Any, int]] = []
@@ -110,7 +110,7 @@ def test_progress_rises_from_0_to_1(scheme: Scheme) -> None:
 
 
 def test_an_exception_of_progress_ends_the_call(scheme: Scheme) -> None:
-    """An exception of the progress callback propagates from the call; operands are unchanged."""
+    """An exception in the progress callback propagates from the call, and operands do not change."""
 
     def stop(share: float) -> None:
         raise LookupError(share)
@@ -123,7 +123,7 @@ def test_an_exception_of_progress_ends_the_call(scheme: Scheme) -> None:
 
 
 def test_a_fork_before_the_first_use() -> None:
-    """After a fork before first use, parent and child both compute."""
+    """After a fork before the first use, the parent process and the child process both compute."""
     program = """
         import os
         import heliograph as hg

@@ -27,7 +27,7 @@ settings.load_profile("suite")
 
 
 class World:
-    """Keys of one set on the default device."""
+    """The keys of one set on the default device."""
 
     def __init__(self, log_q: int, special: int, moduli: list[int], word_size: int, scheme: str = "bfv") -> None:
         spec = _core.exact.make_spec(N, log_q, special, moduli, word_size, 0, True, scheme)
@@ -92,7 +92,7 @@ PROGRAMS = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 100
 
 
 def check_step(w: World, tensor: hg.Tensor, clear: rigs.Clear) -> None:
-    """Checks that the noise estimate is a bound, and that decryption is correct while it is positive."""
+    """Checks that the noise estimate is a bound, and that decryption is correct while the estimate is positive."""
     estimate, measured = tensor.noise_budget, w.secret.noise_budget(tensor)
     assert estimate is not None
     assert measured >= estimate - 0.01
@@ -121,8 +121,9 @@ def test_random_programs_are_correct(name: str, program: list[tuple[str, int]], 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_sums_of_one_ciphertext_are_bounded(name: str) -> None:
-    """In sums of one ciphertext the noise is dependent and grows with the sum of the weights, not with the root of their
-    squares; the estimate accounts for it.
+    """In sums of one ciphertext the noise is dependent. Dependent noise grows with the sum of the weights and not with the
+    root of the sum of squares; the estimate includes this.
+
     """
     w = world(name)
     one, clear = w.encrypted(w.values((1,)))
@@ -142,7 +143,10 @@ def test_sums_of_one_ciphertext_are_bounded(name: str) -> None:
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 @pytest.mark.parametrize("t", [2, 4, 65537])
 def test_structured_plaintexts_are_bounded(t: int, scheme: str) -> None:
-    """Plaintexts whose noise is concentrated on few embeddings make products grow fastest; the estimate bounds them."""
+    """If the noise of plaintexts is concentrated on few embeddings, products grow fastest; the estimate bounds such
+    products.
+
+    """
     spec = _core.exact.make_spec(N, 150, 0, [t], 64, 0, True, scheme)
     secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.exact.Parameters(spec)))
     rng = np.random.default_rng(4)
@@ -160,7 +164,7 @@ def test_structured_plaintexts_are_bounded(t: int, scheme: str) -> None:
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_repeated_squaring_ends_in_a_noise_error(name: str) -> None:
-    """Under repeated squaring every result is correct until NoiseError; no value is wrong."""
+    """A value is squared repeatedly until a NoiseError is raised; before that every result is correct."""
     w = world(name)
     tensor, clear = w.encrypted(w.values((1,)))
     for _ in range(20):
@@ -189,7 +193,7 @@ def coefficient_world(t: int, word_size: int, scheme: str) -> hg.SecretKey:
 @settings(max_examples=40)
 @given(data=st.data())
 def test_decryption_inverts_encryption(word_size: int, data: st.DataObject) -> None:
-    """Decryption inverts encryption, at the edges of the range, for any plaintext modulus, width and key."""
+    """Decryption inverts encryption for any plaintext modulus, width and key, also at the ends of the range."""
     t = data.draw(st.sampled_from(MODULI))
     secret = coefficient_world(t, word_size, data.draw(st.sampled_from(["bfv", "bgv"])))
     low, high = (0, 1) if t == 2 else (-(t // 2), (t - 1) // 2)
@@ -207,7 +211,7 @@ def test_decryption_inverts_encryption(word_size: int, data: st.DataObject) -> N
 @settings(max_examples=30)
 @given(name=st.sampled_from(sorted(WORLDS)), width=st.integers(1, N), axis=st.integers(0, 2), seed=st.integers(0, 99))
 def test_any_axis_may_be_the_slots(name: str, width: int, axis: int, seed: int) -> None:
-    """The slot axis of decrypted values is that of encryption."""
+    """Decrypted values have their slot axis at the same position as the encrypted values."""
     w = world(name)
     shape = [1, 2]
     shape.insert(axis, width)
@@ -220,7 +224,7 @@ def test_any_axis_may_be_the_slots(name: str, width: int, axis: int, seed: int) 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, bool])
 def test_every_integer_dtype(dtype: Any) -> None:
-    """Every integer dtype is accepted without narrowing."""
+    """Every integer dtype is accepted, and no value is made narrower."""
     w = world("w64")
     values = np.arange(N).astype(dtype) if dtype is not bool else np.arange(N) % 2 == 0
     np.testing.assert_array_equal(w.secret.decrypt(w.secret.encrypt(values)), values.astype(np.int64))
@@ -243,7 +247,10 @@ def test_wide_values_of_several_primes() -> None:
 @settings(max_examples=20)
 @given(name=st.sampled_from(sorted(WORLDS)), program=PROGRAMS, seed=st.integers(0, 99))
 def test_saved_tensors_are_equal_when_loaded(name: str, program: list[tuple[str, int]], seed: int) -> None:
-    """from_bytes(to_bytes(x)) equals x: its bytes, its decryption, and results of computations with it."""
+    """from_bytes(to_bytes(x)) equals x: it has the same bytes, decrypts to the same values, and gives the same results in
+    computations.
+
+    """
     w = world(name)
     engine = rigs.Engine(*[None] * 4, 0, 0)  # type: ignore[arg-type]
     a, _ = w.encrypted(w.values((2,), 9))
@@ -260,7 +267,7 @@ def test_saved_tensors_are_equal_when_loaded(name: str, program: list[tuple[str,
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1, 1, 1, 1, 1), (2, 3)])
 def test_shapes_survive_a_file(shape: tuple[int, ...], tmp_path: Path) -> None:
-    """Scalars, empty tensors and many axes survive a file."""
+    """Scalars, empty tensors and tensors with many axes can be saved and loaded."""
     w = world("w64")
     tensor = w.secret.encrypt(np.ones((*shape, N), dtype=int))
     tensor.save(tmp_path / "x.hg")
@@ -273,7 +280,7 @@ def test_shapes_survive_a_file(shape: tuple[int, ...], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["w32", "bgv"])
 def test_keys_work_after_loading(name: str, tmp_path: Path) -> None:
-    """Every key works the same after saving and loading."""
+    """Every key works in the same way after saving and loading."""
     w = world(name)
     w.secret.save(tmp_path / "secret")
     w.keys.save(tmp_path / "keys")
@@ -303,7 +310,7 @@ SOME = ("w64 digits", "w32")
 
 
 def bits_on(device: str, sets: tuple[str, ...] = (), **environment: str) -> dict[str, dict[str, str]]:
-    """Returns the digests of `bits.py` on another device, run in its own process, for some sets or for all."""
+    """Returns the digests of `bits.py` on another device, computed in a separate process, for some sets or for all sets."""
     env = os.environ | {"HELIOGRAPH_DEVICE": device} | environment
     env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
     command = [sys.executable, str(Path(__file__).with_name("bits.py")), *sets]
@@ -314,7 +321,7 @@ def bits_on(device: str, sets: tuple[str, ...] = (), **environment: str) -> dict
 
 @functools.cache
 def bits_of_ref(sets: tuple[str, ...] = ()) -> dict[str, dict[str, str]]:
-    """Returns the digests of ref, the definition."""
+    """Returns the digests of ref, which defines the bits."""
     return bits_on("ref", sets)
 
 
@@ -339,7 +346,7 @@ def test_same_bits_on_extreme_instruction_sets(device: str, threads: str) -> Non
 
 
 def test_the_environment_sets_instruction_set_and_threads() -> None:
-    """HELIOGRAPH_CPU and HELIOGRAPH_THREADS take effect; unavailable values are refused."""
+    """HELIOGRAPH_CPU and HELIOGRAPH_THREADS have an effect; values that are not available are refused."""
 
     def devices(**environment: str) -> str:
         command = [sys.executable, "-c", "import heliograph as hg; print(hg.devices())"]
@@ -357,7 +364,7 @@ def test_the_environment_sets_instruction_set_and_threads() -> None:
 
 @pytest.mark.parametrize("name", ["w64", "bgv"])
 def test_determinism(name: str) -> None:
-    """An operation repeated on the same operands gives the same bytes; two encryptions differ."""
+    """If an operation is repeated on the same operands, it gives the same bytes. Two encryptions differ."""
     w = world(name)
     x, y = w.encrypted(w.values((9,)))[0], w.encrypted(w.values((9,)))[0]
     for f in (lambda: x * y, lambda: hg.rotate_rows(x, [1, 2]), lambda: hg.relinearize(x * x), lambda: hg.shrink(x, 1)):
@@ -369,7 +376,7 @@ def test_determinism(name: str) -> None:
 @pytest.mark.parametrize("name", ["w64-digits", "bgv-digits"])
 @pytest.mark.parametrize("device", places())
 def test_a_batch_has_the_bits_of_single_calls(device: str, name: str) -> None:
-    """A batch computed in one call has the bits of single calls."""
+    """A batch that is computed in one call has the bits of single calls."""
     secret = rigs.secret_for_test(rigs.parameters_on(rigs.specs(name), device))
     keys = secret.evaluation_keys(rotations=[1, 2], columns=True)
     server = hg.Server(keys)

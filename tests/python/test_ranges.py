@@ -1,5 +1,5 @@
-"""CKKS returns no wrong value without an error. The tests run hundreds of computations on ordinary data, compare
-the bound of each slot with its value, and load malicious files and false declared bounds.
+"""CKKS never returns a wrong value without an error. The tests run hundreds of computations on ordinary data and compare the
+bound of each slot with its value. The tests also load malicious files and false declared bounds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import range_rig as rig
 import resign
 from places import places
 
-#: Pairs of a set's slots and the number of values. If the slots are a power of two, values repeat over the places.
+#: Pairs of the number of slots of a set and the number of values. If the number of slots is a power of two, values repeat
+#: over the places.
 PACKINGS = ((4, 4), (16, 16), (100, 100), (256, 256), (1000, 1000), (2048, 2048))
-#: Bits of the lowest primes: rooms of 2^11, 2^21, 2^31 and 2^41.
+#: Bits of the lowest primes, which give rooms of 2^11, 2^21, 2^31 and 2^41.
 ROOMS = (50, 60, 70, 80)
 DATA = Path(__file__).with_name("data")
 
@@ -34,12 +35,12 @@ def cases() -> Any:
 
 
 def refused(found: Counter[str]) -> float:
-    """Returns the fraction of correct results that are refused."""
+    """Returns which fraction of the correct results is refused."""
     return found["refused right"] / max(1, found["refused right"] + found["right"])
 
 
 def outcomes(seeds: range, base_bits: int, each: int) -> Counter[str]:
-    """Counts outcomes of random computations; fails if a value is wrong without an error."""
+    """Counts the outcomes of random computations; fails if a value is wrong and no error is raised."""
     rc, found = cases(), Counter[str]()
     for seed in seeds:
         random = np.random.default_rng([seed, base_bits])
@@ -66,8 +67,9 @@ def test_there_are_cases_of_many_kinds() -> None:
 
 @pytest.mark.parametrize("base_bits", ROOMS)
 def test_no_wrong_value_without_an_error(base_bits: int) -> None:
-    """Results in memory and from files, with and without given bounds, are correct or refused; unchecked ones show the
-    wraps.
+    """Results in memory and from files, with and without given bounds, are correct or refused. Unchecked results show the
+    wrong values.
+
     """
     found = outcomes(range(2), base_bits, 6)
     assert found["right"] > 20
@@ -103,7 +105,7 @@ def test_unchecked_decryption_returns_wrong_values() -> None:
 
 
 def check_bounds(seeds: range, each: int) -> None:
-    """Checks that no bound of random computations is below the values."""
+    """Checks that the bounds of random computations are never below the values."""
     rc = cases()
     for seed in seeds:
         random = np.random.default_rng([seed, 7])
@@ -119,14 +121,14 @@ def check_bounds(seeds: range, each: int) -> None:
 
 
 def test_bounds_of_random_computations_hold() -> None:
-    """Bounds of values, of all places, of coefficients and of the mean are never below the true numbers."""
+    """Bounds of values, of all places, of coefficients and of the mean are never below the actual numbers."""
     check_bounds(range(2), 7)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("part", range(8))
 def test_bounds_are_above_the_values_in_hundreds_of_seeds(part: int) -> None:
-    """For hundreds of seeds, no bound is below the true number."""
+    """For hundreds of seeds, no bound is below the actual number."""
     check_bounds(range(100 + 20 * part, 120 + 20 * part), 10)
 
 
@@ -141,19 +143,23 @@ def sent(party: Any, x: Any) -> Any:
 
 
 def test_bounds_include_unused_places() -> None:
-    """A polynomial also changes the unused places; bounds include them, known or unknown (from files)."""
+    """A polynomial also changes the unused places. Bounds include these places, whether their contents are known or (from
+    files) unknown.
+    """
     p = wide()
     v = np.random.default_rng(0).uniform(4, 6, 5)
     x = p.server.bind(p.secret.encrypt(v, pad=True, bound=(4, 6)))
     for z in (x - 3, sent(p, x - 3)):  # the unused places hold -3
-        y = hg.ckks.polynomial(z, [3, -4, 1])  # the unused places hold 24, the values are at most 1
+        y = hg.ckks.polynomial(z, [3, -4, 1])  # the unused places hold 24; the values are at most 1
         assert not rig.below(p, y, (v - 3) ** 2 - 4 * (v - 3) + 3)
 
 
 @pytest.mark.parametrize("degree", [5, 7, 9])
 @pytest.mark.parametrize("middle", [2.9, 3.0, 3.15, 4.0])
 def test_a_series_may_exceed_the_room_at_unused_places(degree: int, middle: float) -> None:
-    """A declared bound covers only the values, so T_k at the unused places may exceed the room; then the result is refused."""
+    """A declared bound covers only the values, so T_k at the unused places may exceed the room. In this case the result is
+    refused.
+    """
     p, c = wide(), np.eye(10)[degree]
     v = np.random.default_rng(degree).uniform(-0.9, 0.9, 5)
     x = p.server.bind(p.secret.encrypt(v + middle, pad=True, bound=(middle - 1, middle + 1)))
@@ -164,7 +170,9 @@ def test_a_series_may_exceed_the_room_at_unused_places(degree: int, middle: floa
 
 
 def right_or_refused(p: Any, x: Any, clear: Any, off: float = 1e-2) -> bool:
-    """Decrypts at the lowest level and returns whether the result is correct; it must be correct or refused."""
+    """Decrypts at the lowest level and returns whether the result is correct. A result that is neither correct nor refused
+    fails the test.
+    """
     low = hg.ckks.lower(x, 1)
     try:
         found = p.secret.decrypt(low)
@@ -175,15 +183,16 @@ def right_or_refused(p: Any, x: Any, clear: Any, off: float = 1e-2) -> bool:
 
 
 def test_a_declared_bound_covers_only_the_values() -> None:
-    """A declared bound covers only the values: 2,400 at the unused places exceeds the room and is refused. Files state that
-    public unused places are zero.
+    """A declared bound covers only the values. Here 2,400 at the unused places exceeds the room, so the result is refused.
+    Files state that unused places whose content is public are zero.
+
     """
     p = wide()
     v = np.random.default_rng(1).uniform(2.2, 3.8, 5)
     x = p.server.bind(p.secret.encrypt(v, pad=True, bound=(0, 8))) * 800.0 - 2400.0
     assert not right_or_refused(p, hg.ckks.within(x, 800), (v - 3) * 800)
     assert right_or_refused(p, hg.ckks.within(sent(p, x), 800), (v - 3) * 800)
-    inside = hg.ckks.multiply(x, np.ones(5))  # sets the unused places to zero
+    inside = hg.ckks.multiply(x, np.ones(5))  # the unused places become zero
     assert right_or_refused(p, hg.ckks.within(inside, 800), (v - 3) * 800)
 
 
@@ -197,7 +206,9 @@ def test_complex_arguments_of_a_series() -> None:
 
 @pytest.mark.parametrize("bound", [37.3, 1 / 3, 1000.1, math.pi])
 def test_a_series_of_values_divided_by_their_bound(bound: float) -> None:
-    """Bounds in files are rounded up; a polynomial on the interval scaled by such a bound is not refused."""
+    """Bounds in files are rounded up. Values scaled by such a bound are still accepted as arguments of a polynomial on the
+    interval.
+    """
     p, c = wide(), np.ones(16) / 16
     v = np.random.default_rng(3).uniform(-bound, bound, 2048)
     x = sent(p, p.secret.encrypt(v, bound=bound)) * (1 / bound)
@@ -209,7 +220,7 @@ def test_a_series_of_values_divided_by_their_bound(bound: float) -> None:
 
 
 def test_factors_of_thousands_of_ciphertexts() -> None:
-    """More than 4,096 ciphertexts share one bound, which covers both signs."""
+    """More than 4,096 ciphertexts have one bound together, which covers both signs."""
     params = hg.ckks.parameters(n=1024, levels=3, log_scale=38, base_bits=50, slots=4, insecure=True)
     secret = hg.SecretKey.generate(params)
     server = hg.Server(secret.evaluation_keys())
@@ -230,12 +241,13 @@ def test_factors_of_thousands_of_ciphertexts() -> None:
 @pytest.mark.parametrize("width", [2048, 100])
 @pytest.mark.parametrize("bits", [1, 3, 6, 10, 20])
 def test_a_bound_too_small_in_a_file(bits: int, width: int) -> None:
-    """Default decryption trusts a sender's bound unless known places or the values contradict it; checked decryption
-    does not.
+    """Default decryption trusts the bound of a sender unless known places or the values contradict it. Checked decryption
+    does not trust a sender's bound.
+
     """
     p = wide()
     size = 2.0 ** (10 + bits)
-    # the values have one sign, so that their mean exceeds the room
+    # the values have one sign, so their mean exceeds the room
     v = np.random.default_rng(bits).uniform(-1, 1, width) * size + size
     x = p.server.bind(p.secret.encrypt(v / size, pad=True, bound=2)) * size
     true = sent(p, hg.ckks.lower(x, 1))
@@ -252,14 +264,15 @@ def test_a_bound_too_small_in_a_file(bits: int, width: int) -> None:
         for options in ({}, {"publish_bits": 2, "precision": 20}):
             with pytest.raises(hg.RoomError, match=r"padding slots|outside of the bounds"):
                 p.secret.decrypt(loose, **options)
-    if right:  # the values exceed the declared bound of the file
+    if right:  # the values exceed the bound that the file declares
         with pytest.raises(hg.RoomError, match="outside of the bounds"):
             p.secret.decrypt(lying)
 
 
 def test_a_false_bound_of_full_ciphertexts() -> None:
-    """If all places hold values and the lowest level has wrapped, the sender's bound decides, without a promised
-    precision.
+    """If all places hold values and the values have wrapped at the lowest level, the sender's bound decides, and no
+    precision is promised.
+
     """
     p = wide()
     v = np.random.default_rng(5).uniform(0, 9000, 2048)
@@ -275,7 +288,7 @@ def test_a_false_bound_of_full_ciphertexts() -> None:
 
 
 def test_falsely_declared_zeros_are_refused() -> None:
-    """A false declaration of zeros at unused places is refused, if the bound is not trusted."""
+    """A false declaration that unused places are zero is refused if the bound is not trusted."""
     p = wide()
     v = np.linspace(-1, 1, 100)
     x = p.server.bind(p.secret.encrypt(v, pad=True, bound=1))
@@ -312,7 +325,7 @@ DAMAGED: dict[str, Any] = {
 
 @pytest.mark.parametrize("what", DAMAGED)
 def test_damaged_ranges(what: str) -> None:
-    """Damaged ranges raise DamagedFileError before any computation."""
+    """Damaged ranges raise DamagedFileError before anything is computed."""
     p = cases().small(16, 50)
     x = p.server.bind(p.secret.encrypt(np.ones((2, 16)), bound=1)) * 1.0
     with pytest.raises(hg.DamagedFileError):
@@ -321,7 +334,7 @@ def test_damaged_ranges(what: str) -> None:
 
 @pytest.mark.parametrize("fresh", [True, False])
 def test_huge_and_missing_ranges(fresh: bool) -> None:
-    """Huge ranges are unknown bounds, which every operation accepts."""
+    """Huge ranges mean unknown bounds, which every operation accepts."""
     p = cases().small(16, 50)
     x = p.server.bind(p.secret.encrypt(np.ones((2, 16)), bound=1))
     x = x if fresh else x * 1.0
@@ -337,7 +350,7 @@ def test_huge_and_missing_ranges(fresh: bool) -> None:
 @pytest.mark.parametrize("word_size", [32, 64])
 @pytest.mark.parametrize("version", [1, 2])
 def test_files_of_older_formats(version: int, word_size: int) -> None:
-    """Format 2 has a magnitude, format 1 no bound; decryption uses the known figures."""
+    """Format 2 has a magnitude, format 1 has no bound; decryption uses the numbers that are known."""
     folder = DATA / f"format-v{version}"
     secret = hg.SecretKey.load(folder / f"ckks-secret-key-w{word_size}.hg")
     server = hg.Server(hg.EvaluationKeys.from_bytes((folder / f"ckks-evaluation-keys-w{word_size}.hg").read_bytes()))
@@ -373,7 +386,7 @@ def test_devices_refuse_the_same(device: str) -> None:
 
 @functools.cache
 def everything_on(device: str, width: int) -> list[Any]:
-    """Returns bytes, bounds and errors of results, some of which exceed the room."""
+    """Returns the bytes, bounds and errors of results; some of these results exceed the room."""
     core = hg.ckks.parameters(n=2048, levels=4, log_scale=38, base_bits=50, special=1, slots=width, insecure=True)._core
     from heliograph import _core
 
@@ -404,7 +417,7 @@ def everything_on(device: str, width: int) -> list[Any]:
 
 
 def test_shapes_keep_the_bounds_of_each_ciphertext() -> None:
-    """Slices, transposes, broadcasts, concatenations and in-place operations keep each ciphertext's bounds."""
+    """Slices, transposes, broadcasts, concatenations and in-place operations keep the bounds of each ciphertext."""
     p = wide(80)
     v = np.array([1.0, 10, 100, 1000, 1e4, 1e5])[:, None] * np.random.default_rng(6).uniform(0.5, 1, (6, 5))
     x = p.server.bind(p.secret.encrypt(v, pad=True, bound=1e5))
@@ -439,7 +452,7 @@ def test_shapes_keep_the_bounds_of_each_ciphertext() -> None:
 
 
 def test_products_of_degree_two_and_levels() -> None:
-    """Products of degree two, unrescaled, lowered and rotated ones have correct bounds."""
+    """Products that have degree two, are not rescaled, are lowered or are rotated have correct bounds."""
     p = wide(60)
     v = np.random.default_rng(8).uniform(-90, 100, 100)
     x = p.server.bind(p.secret.encrypt(v, pad=True, bound=100))
@@ -477,7 +490,9 @@ def test_sums_over_slots_of_fewer_slots_than_places() -> None:
 
 
 def test_bounds_of_a_program_follow_its_operands() -> None:
-    """A replayed program's bounds follow its operands, also of a loaded program with operands beyond the recorded ones."""
+    """The bounds of a replayed program follow from its operands, also for a loaded program whose operands exceed the
+    recorded operands.
+    """
     p = wide()
 
     def f(x: Any, y: Any) -> Any:
@@ -513,8 +528,9 @@ def test_bounds_of_a_program_follow_its_operands() -> None:
 
 
 def test_a_loaded_program_of_unknown_operands() -> None:
-    """For operands of unknown bounds, results of a loaded program are unknown; the recorded operands' bounds are not
-    used.
+    """If the bounds of operands are unknown, the bounds of a loaded program's results are unknown. The bounds of the
+    recorded operands are not used.
+
     """
     p = wide()
     v = np.full(2048, 50.0)
@@ -533,7 +549,7 @@ def test_a_loaded_program_of_unknown_operands() -> None:
 
 
 def test_a_program_whose_file_lacks_ranges() -> None:
-    """If a program's file lists too few operand ranges, its results have no bounds."""
+    """If the file of a program lists too few ranges of operands, the results have no bounds."""
     p = wide()
     x, y = (p.server.bind(p.secret.encrypt([np.full(2048, v) for v in (0.5, 0.25)], bound=1)) for _ in range(2))
     program = hg.program(lambda x, y: hg.ckks.lower(x * y, 1), x, y)
@@ -548,7 +564,7 @@ def test_a_program_whose_file_lacks_ranges() -> None:
 
 
 def test_values_and_noise_near_the_room() -> None:
-    """Values just below the room are decrypted; values just above it are refused by their bound or by known places."""
+    """Values just below the room are decrypted. Values just above it are refused because of their bound or of known places."""
     p = cases().small(16, 50)
     room = p.parameters.room
     for part in (0.5, 0.9, 0.999, 0.9999, 1.0001, 1.01, 1.5):
@@ -559,8 +575,9 @@ def test_values_and_noise_near_the_room() -> None:
 
 
 def test_tiny_values_and_known_places() -> None:
-    """Values of 1e-9 are below this scale's precision. The tensor states this, and zeros behind the values do not cause a
-    refusal.
+    """Values of 1e-9 are below the precision of this scale. The tensor states this, and the zeros behind the values are not
+    a reason to refuse it.
+
     """
     p = wide()
     v = np.full(100, 1e-9)
@@ -582,7 +599,7 @@ def test_no_items() -> None:
 
 
 def test_zeros_behind_small_vectors() -> None:
-    """With `repeat=False`, the zeros behind the values reveal every wrap, and four values have 4.5 bits more room."""
+    """With `repeat=False`, the zeros behind the values reveal every wrap, and four values may be larger by 4.5 bits."""
     rc = cases()
     repeated, behind = rc.small(4, 50), rc.small(4, 50, repeat=False)
     for size in (1.0, 30.0, 100.0, 200.0, 3000.0):
@@ -599,8 +616,9 @@ def test_zeros_behind_small_vectors() -> None:
 
 
 def test_bootstraps_under_declared_bounds() -> None:
-    """In chains of bootstraps, true declared bounds never give a wrong value; a bound that is far too small is detected by
+    """In chains of bootstraps, true declared bounds never give a wrong value. A bound that is far too small is detected by
     the values that exceed it.
+
     """
     rc = cases()
     for slots, width in ((0, 100), (256, 256)):
@@ -629,8 +647,9 @@ def test_long_chains_of_bootstraps(width: int) -> None:
 
 
 def test_values_beyond_a_declared_bound() -> None:
-    """If values exceed the declared bound by more than a fifth, decryption raises RoomError, whatever the unused places
-    hold.
+    """If values exceed the declared bound by more than a fifth, decryption raises RoomError, whichever numbers are at the
+    unused places.
+
     """
     p = wide()
     for width in (100, 2048):
@@ -650,7 +669,7 @@ def test_values_beyond_a_declared_bound() -> None:
 
 
 def test_the_benchmark_counts_every_outcome() -> None:
-    """The benchmark's rows of a small set have each kind of outcome, and its table has a line for each."""
+    """The benchmark's rows for a small set have each kind of outcome, and the benchmark's table has a line for each."""
     from benchmarks.report import services
     from benchmarks.runners import ranges
 

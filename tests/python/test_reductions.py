@@ -1,4 +1,4 @@
-"""Sums and means of a vector equal NumPy's in every scheme; ambiguous arrays are refused."""
+"""Sums and means of a vector equal NumPy's in every scheme; arrays for which the axis is ambiguous are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import heliograph as hg
 
 
 def party(scheme: str, slots: int) -> tuple[Any, Any]:
-    """Returns a secret key and a server with the rotations of sums."""
+    """Returns a secret key and a server that has the rotations for sums."""
     if scheme == "ckks":
         params = hg.ckks.parameters(depth=3, precision=20, slots=slots)
         secret = hg.SecretKey.generate(params)
@@ -25,7 +25,9 @@ def party(scheme: str, slots: int) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv", "ckks"])
 def test_sums_of_one_and_of_several_ciphertexts(scheme: str) -> None:
-    """The sum of one ciphertext is a number in every slot; of several it is slot by slot, as for clear tensors."""
+    """The sum of one ciphertext is a number, which is in every slot. The sum of several ciphertexts is slot by slot, as for
+    clear tensors.
+    """
     secret, server = party(scheme, 6)
     v = np.arange(12).reshape(2, 6)
     x, clear = server.bind(secret.encrypt(v)), hg.ClearTensor(v)
@@ -43,7 +45,7 @@ def test_sums_of_one_and_of_several_ciphertexts(scheme: str) -> None:
 
 
 def test_parameters_for_the_sum_of_a_vector() -> None:
-    """The set lists the rotations of the sum."""
+    """The set lists the rotations that a sum needs."""
     params = hg.parameters_for(lambda x: hg.sum(x), np.arange(100))
     secret = hg.SecretKey.generate(params)
     x = hg.Server(secret.evaluation_keys(**params.needs)).bind(secret.encrypt(np.arange(100), pad=True))
@@ -51,7 +53,7 @@ def test_parameters_for_the_sum_of_a_vector() -> None:
 
 
 def test_means_and_variances_name_their_axis() -> None:
-    """Means and variances of one ciphertext are over its values; of several, the axis must be given."""
+    """For one ciphertext, means and variances are over its values. For several ciphertexts, the axis must be given."""
     secret, server = party("ckks", 6)
     v = np.arange(12.0).reshape(2, 6)
     x = server.bind(secret.encrypt(v))
@@ -68,7 +70,7 @@ def test_means_and_variances_name_their_axis() -> None:
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv", "clear"])
 def test_ambiguous_arrays_are_refused(scheme: str) -> None:
-    """For an array that fits both slots and ciphertexts, the error names both ways, and both work."""
+    """If an array fits both slots and ciphertexts, the error names both choices, and both work."""
     v, r = np.arange(16).reshape(4, 4), np.array([1, 10, 100, 1000])
     secret, server = party("bfv" if scheme == "clear" else scheme, 4)
     x = hg.ClearTensor(v) if scheme == "clear" else server.bind(secret.encrypt(v))
@@ -85,6 +87,6 @@ def test_ambiguous_arrays_are_refused(scheme: str) -> None:
     np.testing.assert_array_equal(opened(x[:2] * [3, 4]), v[:2] * [[3], [4]])
     if scheme != "clear":
         np.testing.assert_array_equal(secret.decrypt(x * server.encode(r)), v * r)
-        # packed in coefficients there are no slots, so the array is not ambiguous
+        # with packing in coefficients there are no slots, so the array is not ambiguous
         inside = server.bind(secret.encrypt(v, coefficients=1, pad=True))
         np.testing.assert_array_equal(secret.decrypt(inside * r)[:, :4], v * r[:, None])

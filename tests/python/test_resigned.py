@@ -1,4 +1,6 @@
-"""Runs random changes of re-signed files (resign.py) for a limited time, from a seed that failures report."""
+"""Makes random changes in files and recomputes the digest (resign.py), for a limited time and from a seed that failures
+report.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ import heliograph as hg
 import resign
 from resign_uses import OTHER, bases, parties, use, uses_of
 
-#: Seconds in the full suite, and number of cases in the usual one; `python tests/python/resign.py` runs more.
+#: The seconds in the full suite and the number of cases in the usual suite; `python tests/python/resign.py` runs more cases.
 SECONDS = 45
 CASES = 600
 
 
 def test_unchanged_files_are_used() -> None:
-    """The tests write files like the engine, and unchanged files are read and used."""
+    """The tests write files in the same way as the engine, and files without changes are read and used."""
     for name, data in bases().items():
         assert resign.signed(resign.take_apart(data)) == data, name
         for draw in range(4):
@@ -38,7 +40,7 @@ def test_cases_depend_on_their_seed_only() -> None:
 def test_crashes_and_untyped_errors_are_reported(
     body: str, how: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A child that crashes and an untyped error are reported with their case; the other cases continue."""
+    """A child process that crashes and an untyped error are reported with their case. The other cases continue."""
     script = f"""
 import resign, resign_uses
 true = resign_uses.use
@@ -70,12 +72,12 @@ def test_resigned_files(cases: int, seconds: float) -> None:
     print(f"seed {seed}: {report}")
     assert not report.faults, f"seed {seed}: " + "\n".join(f"case {f.number}: {f.what}" for f in report.faults)
     assert report.cases > 500
-    assert report.counts["read"] > report.cases / 20  # a good part of the files is read and used
+    assert report.counts["read"] > report.cases / 20  # many of the files are read and used
     assert report.counts["DamagedFileError"] > report.cases / 10
 
 
 def test_uses_of_every_kind() -> None:
-    """Each class of object has its own uses."""
+    """Each class of objects has its own uses."""
     p = parties()["bfv"]
     for thing in (p.x, p.keys, p.secret, p.secret.public_key()):
         assert len(uses_of(thing, p, random.Random(0))) >= 4

@@ -1,4 +1,4 @@
-"""The simulated co-processor, used from Python, computes the bits of the cores and reports cycles."""
+"""The simulated co-processor, used from Python, computes the bits that cores compute, and reports cycles."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ pytestmark = pytest.mark.skipif("apt-get install verilator" in missing(), reason
 
 
 class Trial(selftest.Trial):
-    """A trial of the selftest whose plaintext modulus fits the card's words."""
+    """A trial of the selftest whose plaintext modulus fits in the card's words."""
 
     def spec(self) -> _core.exact.Spec:
-        """Returns the set's specification."""
+        """Returns the specification of the set."""
         moduli = _core.exact.batching_primes(self.n, 20, self.plain_moduli)
         return _core.exact.make_spec(self.n, self.log_q, self.special, moduli, self.word_size, 0, True, self.scheme)
 
 
 def rows() -> Iterator[tuple[str, str, str]]:
-    """Yields title, step and fault of every operation on the card and on the cores."""
+    """Yields the title, step and fault of every operation on the card and on cores."""
     exact = [Trial(1024, 110, 1, 32, 2), Trial(1024, 130, 1, 32, 2, scheme="bgv")]
     for trial in exact:
         steps = {name: selftest.partial(selftest._compare, run) for name, run in selftest.OPERATIONS.items()}
@@ -54,8 +54,9 @@ def rows() -> Iterator[tuple[str, str, str]]:
 
 
 def test_the_card_has_the_bits_of_the_cores() -> None:
-    """In three schemes, the card's keys, encryptions, products, relinearizations, rotations, rescalings, matrix products and
-    decryptions have the cores' bits.
+    """In three schemes, the card gives the bits of cores: keys, encryptions, products, relinearizations, rotations,
+    rescalings, matrix products and decryptions.
+
     """
     found = list(rows())
     assert [row for row in found if row[2]] == []
@@ -64,7 +65,7 @@ def test_the_card_has_the_bits_of_the_cores() -> None:
 
 
 def run_on(device: str, code: str) -> str:
-    """Runs code on a device in its own process and returns the output, or the last line of the error."""
+    """Runs code on a device in a separate process, and returns the output or the last line of the error."""
     environment = {**os.environ, "HELIOGRAPH_DEVICE": device}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     return done.stdout if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
@@ -99,20 +100,24 @@ print(json.dumps({
 
 
 def test_a_program_is_one_list_of_instructions() -> None:
-    """A program is one list of instructions, and its cycles are reported by hg.cycles(), the program and the device."""
+    """A program is one list of instructions. The program's cycles are reported by hg.cycles(), by the program and by the
+    device.
+    """
     told = json.loads(run_on("rtl:clock=100", PROGRAM))
     assert told["right"]
     assert told["lists"] == 1
     assert abs(told["predicted"] / told["cycles"] - 1) < 0.02
     assert 0.8 < told["busy"]["ntt"] / told["cycles"] <= 1
-    # The fence belongs to no unit. Overlapping work of a unit is counted once, so spans add up to at least the busy cycles.
+    # The fence belongs to no unit. If a unit's instructions overlap, the cycles are counted as busy only once, so the spans
+    # add up to at least the busy cycles.
     spans = [hg.Span(*span) for span in told["spans"]]
     assert len(spans) == told["instructions"] - 1
     assert all(0 <= span.begin < span.end <= told["predicted"] for span in spans)
     assert [span.begin for span in spans] == sorted(span.begin for span in spans)
     for unit, busy in told["busy"].items():
         assert sum(span.end - span.begin for span in spans if span.unit == unit) >= 0.98 * busy
-    # Two ciphertexts of two polynomials of three limbs are loaded once and stored once, without intermediate stores.
+    # Two ciphertexts of two polynomials of three limbs are loaded once, and the result is stored once; nothing is stored in
+    # between.
     assert told["read"] == told["written"] == 2 * 2 * 3 * 4096 * 4
     assert told["sampled"] == 0
     assert told["clock"] == 100e6
@@ -150,7 +155,7 @@ print(json.dumps(told))
 
 
 def test_cycles_stated_by_the_page() -> None:
-    """Cycles for N = 4,096 and 8 butterflies are at most 2 % above rtl/README.md and within the targets."""
+    """For N = 4,096 and 8 butterflies, the cycles are at most 2 % above those in rtl/README.md, and within the targets."""
     told = json.loads(run_on("rtl", FIGURES))
     four, six = told["104"], told["180"]
     assert four["rotate"] <= 1.02 * 86_626 < 110_000
@@ -160,7 +165,7 @@ def test_cycles_stated_by_the_page() -> None:
 
 
 def test_two_cards_are_a_mesh() -> None:
-    """Each card of a mesh has its own options."""
+    """Each card of a mesh has options of its own."""
     told = json.loads(run_on("rtl,rtl:butterflies=2,lanes=2", PROGRAM))
     assert told["right"]
     assert "8 butterflies" in told["devices"][0]
@@ -176,7 +181,7 @@ def test_two_cards_are_a_mesh() -> None:
     ],
 )
 def test_unsupported_sets_are_refused(device: str, word_size: int, words: list[str]) -> None:
-    """The error states the options or sets that fit."""
+    """The error states which options or sets fit."""
     code = (
         f"import heliograph as hg; hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=17, word_size={word_size!r}))"
     )

@@ -1,4 +1,4 @@
-"""Networks and queries on the simulated co-processor give the cores' answers within a limit of cycles."""
+"""On the simulated co-processor, networks and queries give the answers of cores within a limit of cycles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(bool(reason_for_none()), reason=reason_for_none(
 
 
 def exchange(tmp_path: Path, name: str, images: np.ndarray) -> demo.Exchange:
-    """Sends one request to a server on the card."""
+    """Sends one request to a server that computes on the card."""
     at = demo.Folders(tmp_path / "client", tmp_path / "shared")
     for folder in (at.client, at.shared):
         folder.mkdir()
@@ -38,7 +38,7 @@ def exchange(tmp_path: Path, name: str, images: np.ndarray) -> demo.Exchange:
 
 
 def require_counted(cycles: hg.Cycles, most: int) -> None:
-    """Checks that cycles are at most `most`, near the model's prediction, and at the assumed clock."""
+    """Checks that cycles are at most `most`, near the prediction of the model, and counted at the assumed clock rate."""
     assert 0 < cycles.cycles <= most
     assert abs(cycles.predicted / cycles.cycles - 1) < 0.02
     assert cycles.clock == 200e6
@@ -72,7 +72,7 @@ def query(*line: str) -> int:
 
 
 def test_a_look_up() -> None:
-    """A look-up in a table of 8 x 8 is right within its limit of cycles."""
+    """A look-up in a table of 8 x 8 is right and stays within its limit of cycles."""
     assert 10**5 < query("look-up", "--key", "63") <= 2 * 10**6
 
 
@@ -86,14 +86,14 @@ def test_a_look_up() -> None:
     ],
 )
 def test_larger_queries(line: str, most: int) -> None:
-    """A sum over 4,096 rows and look-ups in large tables are right within their limits of cycles."""
+    """A sum over 4,096 rows and look-ups in large tables are right and stay within their limits of cycles."""
     assert query(*line.split()) <= most
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "count", "most"), [("mnist-small", 32, 10_000_000), ("mnist-packed/w32", 1, 51_000_000)])
 def test_networks(name: str, count: int, most: int, tmp_path: Path) -> None:
-    """With a full request and with the published design's packing, every logit equals the unencrypted network's."""
+    """For a full request and with the packing of the published design, every logit equals the unencrypted network's."""
     images = np.stack([pen_digits.render(digit % 10) for digit in range(count)])
     done = exchange(tmp_path, name, images)
     np.testing.assert_array_equal(done.logits[0], nn.setup(name).load().clear_logits(images))
@@ -102,6 +102,6 @@ def test_networks(name: str, count: int, most: int, tmp_path: Path) -> None:
 
 
 def test_sets_of_other_words_are_refused(tmp_path: Path) -> None:
-    """Sets of another word size are refused with the one that fits."""
+    """A set of another word size is refused; the error names the set that fits."""
     with pytest.raises(hg.HeliographError, match=r"the server failed: .*use a set of 32-bit words"):
         exchange(tmp_path, "mnist-packed", np.stack([pen_digits.render(3)]))

@@ -1,4 +1,4 @@
-"""Tests `heliograph run`: several ranks give the results of one process, and all ranks end if one ends."""
+"""Tests `heliograph run`: several ranks give the results of one process, and if one rank ends, all ranks end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXAMPLES = PROGRAM.parents[2] / "examples"
 COMMAND = [sys.executable, "-m", "heliograph.cli", "run"]
 MARK = "HELIOGRAPH_TEST_MARK"
 QUICK = "cpu/uncalibrated"
-LIMIT = 120.0  # seconds after which a test regards a job as hanging, with a margin for a busy machine
+LIMIT = 120.0  # after this many seconds a test regards a job as hanging, even on a busy machine
 
 try:
     launch.find_mpirun()
@@ -43,7 +43,7 @@ needs_mpirun = pytest.mark.skipif(missing is not None, reason=missing or "mpirun
 
 @dataclass
 class Run:
-    """A job under test."""
+    """A job that is tested."""
 
     process: subprocess.Popen[str]
     mark: str
@@ -52,8 +52,9 @@ class Run:
     programs: dict[int, int] = field(default_factory=dict)
 
     def processes(self) -> list[int]:
-        """Returns the ids of all running processes of the job on any virtual host, found by an inherited environment
-        variable.
+        """Returns the ids of all running processes of the job on any virtual host. The processes are found by an environment
+        variable that they inherit.
+
         """
         found = []
         for folder in Path("/proc").iterdir():
@@ -66,7 +67,7 @@ class Run:
         return found
 
     def program(self, rank: int) -> int:
-        """Waits until a rank's program runs and returns its process id."""
+        """Waits until the program of a rank runs, and returns its process id."""
         end = time.monotonic() + LIMIT
         while time.monotonic() < end:
             if self.process.poll() is not None:
@@ -84,7 +85,7 @@ class Run:
         raise AssertionError(f"rank {rank} did not start within {LIMIT} s")
 
     def read_until(self, text: str) -> None:
-        """Reads the output of rank 0 up to a line that contains this text."""
+        """Reads the output of rank 0 up to a line that has this text."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.out += line
@@ -93,7 +94,7 @@ class Run:
         raise AssertionError(f"the job ended before it printed {text!r}: {self.process.communicate()}")
 
     def end(self, limit: float) -> int:
-        """Waits for the job, checks that no process is left, and returns its exit status."""
+        """Waits for the job, checks that no process of it is left, and returns its exit status."""
         out, self.err = self.process.communicate(timeout=limit)
         self.out += out
         until = time.monotonic() + LIMIT
@@ -104,7 +105,7 @@ class Run:
 
     @property
     def own_errors(self) -> list[str]:
-        """The lines on standard error without mpirun's explanations, which are between lines of hyphens."""
+        """The lines on standard error without the explanations of mpirun, which are between lines of hyphens."""
         return re.sub("^-{10,}\n.*?^-{10,}\n", "", self.err, flags=re.MULTILINE | re.DOTALL).splitlines()
 
 
@@ -114,7 +115,7 @@ def parent_of(process: int) -> int:
 
 
 def is_child_of_mpirun(process: int) -> bool:
-    """Returns whether mpirun or its daemon started a process; a process that forwards output has another parent."""
+    """Returns whether mpirun or its daemon started a process. A process that only forwards output has another parent."""
     try:
         return Path(f"/proc/{parent_of(process)}/comm").read_text().strip() in (
             "mpirun",
@@ -152,7 +153,7 @@ def started(*words: object, device: str = QUICK, environment: dict[str, str] | N
 
 
 def finished(*words: object, device: str = QUICK, limit: float = LIMIT, environment: dict[str, str] | None = None) -> Run:
-    """Runs a job to its end."""
+    """Runs a job until it ends."""
     with started(*words, device=device, environment=environment) as run:
         run.end(limit)
         return run
@@ -175,7 +176,7 @@ def alone() -> str:
     [
         (2, "cpu/batch/uncalibrated"),
         (3, "cpu/limb/uncalibrated"),
-        (2, "cpu/costs=1e3:300e9:12e-6:1e-6:1e-4"),  # programs are distributed over members of both ranks
+        (2, "cpu/costs=1e3:300e9:12e-6:1e-6:1e-4"),  # programs are distributed over the members of both ranks
     ],
 )
 def test_ranks_compute_what_one_process_computes(ranks: int, device: str, alone: str) -> None:
@@ -211,7 +212,7 @@ def test_mpirun_alone_starts_ranks(alone: str) -> None:
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True, timeout=LIMIT)
     digests = re.findall("[0-9a-f]{16}", alone)
     assert len(digests) == 10
-    assert [done.stdout.count(digest) for digest in digests] == [2] * 10  # the output mixes the lines of the ranks
+    assert [done.stdout.count(digest) for digest in digests] == [2] * 10  # in the output, the lines of the ranks are mixed
 
 
 @needs_mpirun
@@ -231,8 +232,9 @@ def test_examples(words: list[object], said: str) -> None:
 
 @needs_mpirun
 def test_a_program_is_started_as_python_starts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program gets the name, arguments, path and input that Python would give it. The launcher shows rank 0's output and
-    all ranks' errors, and divides the cores.
+    """A program gets the name, arguments, path and input that Python would give it. The launcher shows the output of rank 0
+    and the errors of all ranks, and divides the cores among the ranks.
+
     """
     monkeypatch.delenv("HELIOGRAPH_THREADS", raising=False)
     run = finished("-n", 2, PROGRAM, "told")
@@ -255,7 +257,7 @@ def test_a_program_is_started_as_python_starts_it(tmp_path: Path, monkeypatch: p
 
 @needs_mpirun
 def test_rank_0_has_the_launchers_terminal() -> None:
-    """Rank 0's output is a terminal if the launcher's is, with the usual line ends."""
+    """If the output of the launcher is a terminal, the output of rank 0 is one, too, with the usual line ends."""
     ours, theirs = pty.openpty()
     line = [*COMMAND, "-n", "2", "-m", "timeit", "-n", "1", "-s", "import sys", "print('tty', sys.stdout.isatty())"]
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL) as process:
@@ -273,7 +275,7 @@ def test_rank_0_has_the_launchers_terminal() -> None:
 
 @needs_mpirun
 def test_commands_and_executables_can_be_run() -> None:
-    """`heliograph run` accepts heliograph's own commands by name, and executables."""
+    """`heliograph run` accepts the names of heliograph's own commands, and executables."""
     run = finished("-n", 2, "heliograph", "devices")
     assert run.process.returncode == 0
     assert "of rank 1" in run.out
@@ -297,7 +299,9 @@ def test_commands_and_executables_can_be_run() -> None:
     ("what", "rank", "status"), [("raise", 1, 1), pytest.param("status", 2, 7, marks=pytest.mark.full), ("status", 0, 7)]
 )
 def test_a_failing_rank_ends_all_ranks(what: str, rank: int, status: int) -> None:
-    """If one rank fails, all end with its status. An exception is printed once, with the rank and without the launcher's frames."""
+    """If one rank fails, all ranks end with its status. An exception is printed once, with its rank and without the frames
+    of the launcher.
+    """
     run = finished("-n", 3, PROGRAM, "work", what, rank, limit=LIMIT)
     assert run.process.returncode == status
     if what == "status":
@@ -313,7 +317,7 @@ def test_a_failing_rank_ends_all_ranks(what: str, rank: int, status: int) -> Non
 
 @needs_mpirun
 def test_a_rank_that_exits_early_is_an_error() -> None:
-    """A rank that exits early with status 0 is an error if other ranks need it."""
+    """It is an error if a rank exits early with status 0 and other ranks need it."""
     run = finished("-n", 3, PROGRAM, "work", "leave", 1, limit=LIMIT)
     assert run.process.returncode == 1
     assert re.search(r"DeviceError: rank 1 \([^)]*\) has ended while others still need it$", run.own_errors[-1])
@@ -339,7 +343,9 @@ def test_an_error_on_all_ranks_is_reported_once() -> None:
 @needs_mpirun
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(s, marks=pytest.mark.full) for s in range(3, 6))])
 def test_a_killed_rank_ends_all_ranks(seed: int) -> None:
-    """All ranks end if one is killed, at random times: before the ranks connect, during key generation, during exchanges."""
+    """All ranks end if one rank is killed at a random time: before the ranks connect, during key generation, or during
+    exchanges.
+    """
     draw = random.Random(seed)
     rank, ranks = draw.randrange(3), 3
     with started("-n", ranks, PROGRAM, "work", device=draw.choice(["cpu/limb/uncalibrated", QUICK])) as run:
@@ -350,7 +356,7 @@ def test_a_killed_rank_ends_all_ranks(seed: int) -> None:
         assert run.end(LIMIT) == 128 + signal.SIGKILL
     explanation = " ".join(run.err.split())  # mpirun's own message
     assert re.search(r"signal 9 \(Killed\)", explanation)
-    if seed % 3:  # Open MPI 4 does not always name a rank that is killed at its start
+    if seed % 3:  # Open MPI 4 does not always name a rank that is killed while it starts
         assert f"process rank {rank} with PID" in explanation
 
 
@@ -421,7 +427,7 @@ def test_without_mpirun_there_is_a_typed_error(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_another_mpirun_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another MPI's mpirun, which has other options, is refused."""
+    """The mpirun of another MPI, which has other options, is refused."""
     (tmp_path / "mpirun").write_text("#!/bin/sh\necho HYDRA build details: Version 4.0.2\n")
     (tmp_path / "mpirun").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -430,7 +436,7 @@ def test_another_mpirun_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_mpirun_of_the_python_environment_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """mpirun of a Python environment is found without its folder on the PATH."""
+    """The mpirun of a Python environment is found even if its folder is not on the PATH."""
     (tmp_path / "mpirun").write_text("#!/bin/sh\necho 'mpirun (Open MPI) 5.0.11'\n")
     (tmp_path / "mpirun").chmod(0o755)
     monkeypatch.setenv("PATH", "/nowhere")
@@ -439,7 +445,7 @@ def test_mpirun_of_the_python_environment_is_found(tmp_path: Path, monkeypatch: 
 
 
 def test_options_give_the_right_job() -> None:
-    """The command's options give the right job: ranks, hosts, devices."""
+    """The options of the command give the right job: ranks, hosts, devices."""
     here = str(PROGRAM)
     assert make_job([here, "same"], 3, None, False, None, None, False) == Job("script", here, ["same"], 3)
     spread = make_job(["far.py"], None, "alpha,beta:2", False, 5, "cuda", True)
@@ -460,14 +466,15 @@ def test_options_give_the_right_job() -> None:
 
 @pytest.fixture(scope="module")
 def nets() -> None:
-    """Skips tests if virtual hosts cannot be made."""
+    """Skips the tests if virtual hosts cannot be made."""
     if reason := net_rig.reason_for_none("mpirun"):
         pytest.skip(reason)
 
 
 def environment_of(net: net_rig.Hosts, by_mpi: bool = _core.device.has_mpi()) -> dict[str, str]:
-    """Returns variables of the launcher. The hosts cannot resolve each other's names, so ranks without MPI get the address
-    of rank 0.
+    """Returns environment variables for the launcher. The hosts cannot resolve each other's names, so ranks that start
+    without MPI get the address of rank 0.
+
     """
     return net.environment() | ({} if by_mpi else {"HELIOGRAPH_MEET": f"{net.addresses[net.names[0]]}:29500"})
 
@@ -477,7 +484,7 @@ def test_hosts_compute_what_one_process_computes(
     count: int, by_mpi: bool, nets: None, tmp_path: Path, alone: str, monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    """Hosts in separate networks with their own names give the results of one process."""
+    """Hosts that are in separate networks and have their own names give the results of one process."""
     if by_mpi and not _core.device.has_mpi():
         pytest.skip("this build has no MPI support")
     with net_rig.hosts(count, tmp_path) as net:
@@ -491,7 +498,7 @@ def test_hosts_compute_what_one_process_computes(
 
 
 def test_hosts_reached_by_ssh_compute_what_one_process_computes(nets: None, tmp_path: Path, alone: str) -> None:
-    """Ranks started by ssh on two virtual hosts, whose sshd has its own keys, give the results of one process."""
+    """Ranks that ssh starts on two virtual hosts, whose sshd has separate keys, give the results of one process."""
     if reason := net_rig.reason_for_no_sshd():
         pytest.skip(reason)
     with net_rig.hosts(2, tmp_path) as net, net_rig.served_by_ssh(net, tmp_path) as (environment, logs):
@@ -519,7 +526,9 @@ def test_a_disconnected_host_ends_all_ranks(nets: None, tmp_path: Path) -> None:
 
 
 class Crossed:
-    """The bytes that four calls send between two hosts, as counted by the engine and by the network interface."""
+    """Returns the number of bytes that four calls send between two hosts, as counted by the engine and by the network
+    interface.
+    """
 
     def __init__(self, folder: Path, what: str, device: str) -> None:
         files = {step: [folder / f"{step}{rank}" for rank in range(2)] for step in ("ready", "done")}
@@ -547,14 +556,14 @@ class Crossed:
 
 
 def test_multiplications_of_a_batch_move_nothing_between_hosts(nets: None, tmp_path: Path) -> None:
-    """After distribution, products of a batch exchange no bytes; the network carries only heartbeats."""
+    """After a batch is distributed, its products exchange no bytes; the network carries only heartbeats."""
     crossed = Crossed(tmp_path, "products", "cpu/batch/uncalibrated")
     assert crossed.moved == [0, 0]
     assert crossed.on_the_wire < 4096 < crossed.result / 1000
 
 
 def test_a_network_sends_only_border_rows_and_sums_between_hosts(nets: None, tmp_path: Path) -> None:
-    """Between hosts, a neural network exchanges only border rows and partial sums, packed to the words' bits."""
+    """Between hosts, a neural network exchanges only border rows and partial sums, packed to as many bits as the words need."""
     crossed = Crossed(tmp_path, "network", "cpu/costs=1e3:1e6:1e-3:1e-6:8e-6")
     each = crossed.batch // 441  # bytes of a ciphertext
     print(f"moved {crossed.moved}, sent {crossed.sent}, on the wire {crossed.on_the_wire}; a ciphertext has {each} bytes")
@@ -565,7 +574,10 @@ def test_a_network_sends_only_border_rows_and_sums_between_hosts(nets: None, tmp
 
 
 def test_harmless_mpi_messages_are_not_shown(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """Open MPI's messages of a race at ssh's start and of an ended rank's memory are dropped; all else is shown."""
+    """Two kinds of Open MPI messages are dropped: about a race when ssh starts, and about the memory of a rank that has
+    ended. All other messages are shown.
+
+    """
     source, sink = os.pipe()
     setpgid = b"[vm:01682] plm:rsh: Warning: setpgid(1689,1689) failed in parent with errno=Permission denied(13)\n"
     ended = b"[vm:31045] Read -1, expected 98304, errno = 3\nrank 2: [vm:31044] Read -1, expected 98304, errno = 3\n"

@@ -1,4 +1,4 @@
-"""`heliograph selftest` passes on a correct device, and detects a wrong bit, a failed call and wrong products."""
+"""`heliograph selftest` passes on a correct device. The self-test detects a wrong bit, a failed call and wrong products."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ SMALL = (selftest.Trial(1024, 130, 1, 64, 9), selftest.Trial(1024, 110, 1, 32, 4
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits the selftest to small rings and few TFHE integers."""
+    """Limits the selftest to small rings and few integers of TFHE."""
     monkeypatch.setattr(selftest, "QUICK", SMALL)
     few = tuple(dataclasses.replace(trial, items=2) for trial in selftest_tfhe.QUICK)
     monkeypatch.setattr(selftest_tfhe, "QUICK", few)
 
 
 def on_reference(fixture: selftest.ExactFixture) -> bool:
-    """Returns whether a fixture of the selftest belongs to the reference backend: its parameters are not on the default
-    device.
+    """Returns whether a fixture of the selftest belongs to the reference backend, that is, its parameters are not on the
+    default device.
+
     """
     return fixture.x.parameters != hg.bfv.Parameters(_core.exact.Parameters(fixture.x._core.parameters.spec))
 
 
 @pytest.mark.parametrize("large", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_a_correct_device_passes(large: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each operation on each ring passes, in both word sizes and on a large ring, and the device is named."""
+    """Each operation on each ring passes, in both word sizes and on a large ring, and the table names the device."""
     if not large:
         monkeypatch.setattr(selftest, "QUICK", tuple(trial for trial in selftest.QUICK if trial.n < 1 << 15))
     assert run(["selftest", "--quick"]) == 0
@@ -50,7 +51,7 @@ def test_a_correct_device_passes(large: bool, capsys: pytest.CaptureFixture[str]
 
 
 def test_the_full_test_has_every_size_in_both_word_sizes() -> None:
-    """The full test has rings of one GPU block and rings of two passes in both word sizes."""
+    """The full test has rings that one GPU block processes and rings that take two passes, in both word sizes."""
     sizes = {64: set(), 32: set()}
     for trial in selftest.ALL:
         sizes[trial.word_size].add(trial.n)
@@ -60,7 +61,7 @@ def test_the_full_test_has_every_size_in_both_word_sizes() -> None:
 
 @pytest.mark.usefixtures("small")
 def test_a_wrong_bit_is_detected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong operation fails in its rows only, and the exit status is 1."""
+    """A wrong operation fails only in its own rows, and the exit status is 1."""
     wrong = {**selftest.OPERATIONS, "add": lambda s: s.x + s.y if on_reference(s) else s.x + s.y + 1}
     monkeypatch.setattr(selftest, "OPERATIONS", wrong)
     assert run(["selftest", "--quick"]) == 1
@@ -73,7 +74,7 @@ def test_a_wrong_bit_is_detected(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 @pytest.mark.usefixtures("small")
 def test_results_that_change_are_detected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A first call of two that differs, as with a missing wait, is detected."""
+    """If the first of two calls has another result, as when a wait is missing, this is detected."""
     calls: list[selftest.ExactFixture] = []
 
     def unsteady(fixture: selftest.ExactFixture) -> hg.Tensor:
@@ -87,7 +88,7 @@ def test_results_that_change_are_detected(monkeypatch: pytest.MonkeyPatch, capsy
 
 @pytest.mark.usefixtures("small")
 def test_an_error_fails_only_its_row(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """An error, as after a GPU fault, fails only its row."""
+    """An error such as after a GPU fault makes only its own row fail."""
 
     def faulty(fixture: selftest.ExactFixture) -> hg.Tensor:
         raise hg.DeviceError("kernel add: an illegal memory access was encountered")
@@ -117,8 +118,9 @@ def test_a_lost_device_fails_every_ring(monkeypatch: pytest.MonkeyPatch, capsys:
 def test_products_wrong_on_both_backends_are_detected(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If the device and the reference agree on wrong products, the selftest detects it, because it also compares decrypted
-    values with clear values.
+    """If the device and the reference have the same wrong products, the selftest detects it, because it also compares
+    decrypted values with clear values.
+
     """
     true = selftest.ExactFixture.__init__
 
@@ -138,7 +140,7 @@ def test_the_environment_chooses_the_device(device: str) -> None:
     short = (
         "import dataclasses, sys; from heliograph.cli import run, selftest, selftest_tfhe; "
         "selftest.QUICK = selftest.QUICK[:1]; "
-        "selftest_tfhe.QUICK = (dataclasses.replace(selftest_tfhe.QUICK[0], items=2),); "  # ref is slow
+        "selftest_tfhe.QUICK = (dataclasses.replace(selftest_tfhe.QUICK[0], items=2),); "  # the device ref is slow
         "sys.exit(run(['selftest', '--quick']))"
     )
     environment = os.environ | {"HELIOGRAPH_DEVICE": device}
@@ -148,8 +150,9 @@ def test_the_environment_chooses_the_device(device: str) -> None:
 
 
 def test_tfhe_is_covered(capsys: pytest.CaptureFixture[str]) -> None:
-    """For TFHE, the selftest compares the exact kernels and the decrypted values of every set; the full test has the secure
-    sets.
+    """For TFHE, the selftest compares the bits of exact kernels and the decrypted values of every set. The full test has the
+    secure sets.
+
     """
     rows = [row for trial in selftest_tfhe.QUICK for row in selftest_tfhe.run_trial(trial)]
     assert len(rows) == len(selftest_tfhe.QUICK) * (2 + len(selftest_tfhe.LINEAR) + len(selftest_tfhe.OPERATIONS))
@@ -164,7 +167,7 @@ def test_tfhe_is_covered(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_wrong_tfhe_values_are_detected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong gate and a wrong linear combination are detected, with exit status 1."""
+    """A wrong gate and a wrong linear combination are detected, and the exit status is 1."""
     monkeypatch.setattr(selftest_tfhe, "OPERATIONS", {"add": lambda s: (s.x + s.y, s.a - s.b)})
     turns: list[int] = []
 

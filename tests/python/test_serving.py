@@ -32,14 +32,14 @@ pytest.importorskip("cryptography")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """Runs one service for most tests; each test has its own clients or keys."""
+    """Runs one service for most tests; each test has separate clients or keys."""
     made = Place(tmp_path_factory.mktemp("service"), "ann", "bob", "carl")
     with made.running("--client-ca", made.authority.file, "--metrics-address", "127.0.0.1:0"):
         yield made
 
 
 def request(place: Place, method: str, path: str, body: Any = None, name: str = "ann", **headers: str) -> Any:
-    """Sends a request as any HTTP client; returns status, headers and body."""
+    """Sends a request as any HTTP client would; returns the status, headers and body."""
     context = ssl.create_default_context(cafile=str(place.authority.file))
     line = http.client.HTTPSConnection("localhost", place.service.ports["http"], context=context, timeout=rig.PATIENCE)
     told = {key.replace("_", "-"): text for key, text in headers.items()}
@@ -54,7 +54,7 @@ def request(place: Place, method: str, path: str, body: Any = None, name: str = 
 
 
 def test_a_digit_end_to_end(place: Place) -> None:
-    """Keys are uploaded once; digits are encrypted, computed and decrypted, also by several threads of one client."""
+    """Keys are uploaded once. Then digits are encrypted, computed on and decrypted, also by several threads of one client."""
     whole = hg.ModelBundle.load(place.models[0])
     with place.client(digest=whole.digest) as client:
         assert not client.model.complete
@@ -76,7 +76,7 @@ def test_a_digit_end_to_end(place: Place) -> None:
 
 
 def test_asyncio_tasks_run_concurrently(place: Place) -> None:
-    """Several asyncio tasks run at once."""
+    """Several asyncio tasks run concurrently."""
     client = place.client()
     party(client)
 
@@ -87,7 +87,7 @@ def test_asyncio_tasks_run_concurrently(place: Place) -> None:
 
 
 def test_keys_in_a_file_and_another_process_of_the_client(place: Place, tmp_path: Path) -> None:
-    """Keys on the service are not sent again; a client that knows their digest needs no keys."""
+    """Keys that the service already has are not sent again. A client that knows their digest needs no keys."""
     first = place.client()
     secret = hg.SecretKey.generate(first.model.parameters)
     first.model.keys(secret).save(tmp_path / "keys.hg")
@@ -108,7 +108,7 @@ def test_a_pinned_digest_refuses_another_model(place: Place) -> None:
 
 
 def test_progress_of_a_run(place: Place) -> None:
-    """The progress callback gets stages and shares; its exception cancels the job."""
+    """The progress callback gets stages and shares. If the callback raises an exception, the job is cancelled."""
     client = place.client(model="slow")
     party(client)
     seen: list[tuple[str, float]] = []
@@ -128,7 +128,7 @@ def test_progress_of_a_run(place: Place) -> None:
 
 
 def test_a_missing_key_file_is_named(place: Place, tmp_path: Path) -> None:
-    """If a certificate exists and its key file is missing, the error names the key file."""
+    """If the certificate exists and its key file does not, the error names the key file."""
     with pytest.raises(FileNotFoundError) as raised:
         hg.Client(
             place.address,
@@ -141,7 +141,9 @@ def test_a_missing_key_file_is_named(place: Place, tmp_path: Path) -> None:
 
 
 def test_authentication(place: Place) -> None:
-    """Missing and wrong tokens, certificates of another authority, and services of an untrusted authority are refused."""
+    """Missing tokens, wrong tokens, certificates of another authority, and services with an authority that the client does
+    not trust are refused.
+    """
     for token in (None, "wrong"):
         with pytest.raises(hg.AccessError, match="token or certificate"):
             hg.Client(place.address, model="digits", token=token, ca=place.authority.file)
@@ -169,7 +171,7 @@ def test_authentication(place: Place) -> None:
 
 
 def test_tokens_are_read_again(place: Place) -> None:
-    """SIGHUP reloads the file of tokens; a damaged file changes nothing."""
+    """SIGHUP reloads the file of tokens. If this file is damaged, nothing changes."""
     path = place.folder / "tokens"
     before = path.read_text()
     token, line = rig.token_of("eve")
@@ -188,11 +190,11 @@ def test_tokens_are_read_again(place: Place) -> None:
 
 
 def test_an_interrupted_upload_continues(place: Place) -> None:
-    """An upload interrupted within a piece continues at the received bytes and sends the rest once."""
+    """If an upload is interrupted within a piece, it continues after the received bytes and sends each remaining byte once."""
     client = place.client()
     data = client.model.keys(hg.SecretKey.generate(client.model.parameters)).to_bytes()
     digest, there = hashlib.sha256(data).hexdigest(), 6 << 20
-    before = received(place)  # the service counts the interrupted piece's bytes when it detects the end
+    before = received(place)  # when the service detects the end, it counts the bytes of the interrupted piece
     request(place, "PUT", f"/v1/blobs/{digest}", data[: 4 << 20], Upload_Offset="0", Upload_Length=str(len(data)))
     context = ssl.create_default_context(cafile=str(place.authority.file))
     plain = socket.create_connection(("localhost", place.service.ports["http"]))
@@ -209,12 +211,12 @@ def test_an_interrupted_upload_continues(place: Place) -> None:
 
 
 def offset(place: Place, digest: str) -> int:
-    """Returns the number of received bytes of an upload."""
+    """Returns how many bytes of an upload were received."""
     return int(request(place, "HEAD", f"/v1/blobs/{digest}")[1]["Upload-Offset"])
 
 
 def received(place: Place) -> float:
-    """Returns the total of received body bytes, from the metrics."""
+    """Returns how many bytes of bodies were received in total, from the metrics."""
     return float(
         next(line.split()[1] for line in metrics(place).splitlines() if line.startswith("heliograph_received_bytes_total"))
     )
@@ -228,7 +230,7 @@ def metrics(place: Place) -> str:
 
 
 def test_invalid_uploads_are_refused(place: Place, tmp_path: Path) -> None:
-    """Damaged data, wrong lengths, data that are no keys and secret keys are refused by typed errors and not stored."""
+    """Damaged data, wrong lengths, data that are not keys, and secret keys are refused by typed errors and are not stored."""
     client = place.client()
     secret = hg.SecretKey.generate(client.model.parameters)
     data = bytearray(client.model.keys(secret).to_bytes())
@@ -264,7 +266,7 @@ def test_invalid_uploads_are_refused(place: Place, tmp_path: Path) -> None:
 
 
 def test_missing_keys(place: Place) -> None:
-    """Unknown keys, another client's keys and revoked keys each raise their own error."""
+    """Unknown keys, keys of another client and revoked keys each raise a different error."""
     ann, bob = place.client(), place.client("bob")
     secret = party(ann)
     digest = ann.keys
@@ -283,7 +285,7 @@ def test_missing_keys(place: Place) -> None:
 
 
 def test_keys_that_do_not_match_are_refused(place: Place, tmp_path: Path) -> None:
-    """Keys with too few rotations, keys of another set, and a request under another key are refused."""
+    """Keys with too few rotations, keys of another set, and a request with another key are refused."""
     client = place.client()
     secret = hg.SecretKey.generate(client.model.parameters)
     few = secret.evaluation_keys(rotations=[1])
@@ -312,13 +314,13 @@ def test_keys_that_do_not_match_are_refused(place: Place, tmp_path: Path) -> Non
 
 
 def post(place: Place, client: hg.Client, id: str, body: bytes, **query: Any) -> Any:
-    """Sends a job with a given id."""
+    """Sends a job with this id."""
     told = {"id": id, "model": "digits", "keys": client.keys, "parts": len(body) or "", "wait": 20} | query
     return request(place, "POST", "/v1/jobs?" + "&".join(f"{k}={v}" for k, v in told.items()), body)
 
 
 def test_a_job_is_computed_once(place: Place) -> None:
-    """A job sent repeatedly is computed once; another client's job of the same id is a different job."""
+    """A job that is sent repeatedly is computed once. A job of another client with the same id is a different job."""
     client = place.client()
     secret = party(client)
     body, id = client.model.encrypt(secret, DIGIT).to_bytes(), "once" * 8
@@ -334,7 +336,7 @@ def test_a_job_is_computed_once(place: Place) -> None:
 
 
 def test_invalid_jobs(place: Place) -> None:
-    """Jobs with impossible ids, sizes or kinds, with a damaged request, or with one of another shape are refused."""
+    """Jobs with impossible ids, sizes or kinds are refused, and so are damaged requests and requests of another shape."""
     client = place.client()
     secret = party(client)
     body = client.model.encrypt(secret, DIGIT).to_bytes()
@@ -358,19 +360,19 @@ def test_invalid_jobs(place: Place) -> None:
 
 
 def test_a_cancelled_job_frees_its_engine(place: Place) -> None:
-    """A job cancelled during its computation frees its engine at once, and the engine runs the next job."""
+    """If a job is cancelled during its computation, its engine is free at once and runs the next job."""
     client, quick = place.client(model="slow"), place.client("bob")
     party(client)
     party(quick)
     engines = place.service.engines()
 
     def computed_by(run: Callable[[], Any]) -> float:
-        """Returns the engines' processor time during a call."""
+        """Returns how much processor time the engines use during a call."""
         before = rig.computed(engines)
         run()
         return rig.computed(engines) - before
 
-    # A long job: several digits in one request. The first runs load the keys into the engine.
+    # A long job: several digits in one request. The first runs are not measured, because they load the keys into the engine.
     digits = np.stack([DIGIT] * 8)
     for _ in range(2):
         short = computed_by(lambda: quick.run(DIGIT))
@@ -406,7 +408,9 @@ def test_a_cancelled_job_frees_its_engine(place: Place) -> None:
 
 
 def told(ask: Callable[[], Any]) -> Any:
-    """Returns the service's answer; retries because a busy machine may miss the client's deadline by more than a second."""
+    """Returns the answer of the service. Retries, because on a busy machine an answer may come more than a second after the
+    client's deadline.
+    """
     for _ in range(20):
         try:
             return ask()
@@ -416,7 +420,7 @@ def told(ask: Callable[[], Any]) -> Any:
 
 
 def test_a_missed_deadline_is_an_error(place: Place) -> None:
-    """A job that misses its deadline ends with an error; one that cannot meet it is not started."""
+    """A job that misses its deadline ends with an error. A job that cannot meet its deadline is not started."""
     client = place.client("carl", model="slow")
     party(client)
     with pytest.raises((hg.DeadlineError, hg.BusyError)):
@@ -437,7 +441,7 @@ def test_a_missed_deadline_is_an_error(place: Place) -> None:
 
 
 def test_revoking_keys_ends_their_jobs(place: Place) -> None:
-    """Revoking keys ends their jobs, also the running one."""
+    """Revoking keys ends the jobs that use them, also the running job."""
     client = place.client(model="slow")
     party(client)
     failed: list[BaseException] = []
@@ -460,7 +464,7 @@ def test_revoking_keys_ends_their_jobs(place: Place) -> None:
 
 
 def test_metrics_and_log_contain_no_secrets(place: Place) -> None:
-    """Metrics and log count events and contain no value, token, full digest or key."""
+    """Metrics and log count events and do not contain values, tokens, full digests or keys."""
     client = place.client("bob")
     secret = party(client)
     client.run(DIGIT)
@@ -485,7 +489,7 @@ def test_metrics_and_log_contain_no_secrets(place: Place) -> None:
 
 
 def test_pages(place: Place) -> None:
-    """The status and demo pages load nothing from other hosts and state where encryption happens."""
+    """The status page and the demo page load nothing from other hosts and state where encryption happens."""
     for path, words in (("/", "A service of Heliograph"), ("/demo", "does not encrypt")):
         status, headers, body = request(place, "GET", path)
         assert status == 200

@@ -1,4 +1,6 @@
-"""Tests the service's pages in Chromium: drawing digits by mouse, finger and keys, and the hosts that the pages contact."""
+"""Tests the pages of the service in Chromium: digits are drawn by mouse, finger and keys; also tests which hosts the pages
+contact.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ pytestmark = pytest.mark.skipif(browser_rig.found() is None, reason="Chromium is
 
 
 class Place:
-    """A service with TLS and tokens, its client on this machine, and a browser that trusts the service."""
+    """A service with TLS and tokens, its client on this machine, and a browser that trusts the service's certificate."""
 
     def __init__(self, service: Running, authority: Path, token: str, browser: Browser) -> None:
         self.service, self.authority, self.token, self.browser = service, authority, token, browser
@@ -40,12 +42,12 @@ class Place:
 
     @property
     def origin(self) -> str:
-        """The service's origin."""
+        """The origin of the service, as browsers define it."""
         return f"https://127.0.0.1:{self.service.ports['http']}"
 
     @contextmanager
     def companion(self, allowed: str | None = None) -> Iterator[str]:
-        """Runs the client process's page and returns its address."""
+        """Runs the page of the client process and returns its address."""
         with http_server(DemoClient(self.client, self.secret, allowed), 0) as server:
             thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
             thread.start()
@@ -58,7 +60,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """Runs one service for all tests; the browser regards the service as in a public network, as for users."""
+    """Runs one service for all tests. As for users, the browser regards the service as being in a public network."""
     folder = tmp_path_factory.mktemp("pages")
     authority, (digits, _) = rig.Authority(folder), rig.export(folder)
     pem, token = authority.issue("localhost"), rig.tokens(folder / "tokens", "ann")["ann"]
@@ -69,7 +71,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def opened(place: Place, address: str, **window: Any) -> Page:
-    """Opens a page in its own window."""
+    """Opens a page in a new window."""
     page = place.browser.page(**window)
     page.ask("Security.setIgnoreCertificateErrors", ignore=True)
     page.go(address)
@@ -77,7 +79,7 @@ def opened(place: Place, address: str, **window: Any) -> Page:
 
 
 def draw(page: Page, digit: int) -> None:
-    """Draws a digit's strokes point by point."""
+    """Draws the strokes of a digit point by point."""
     for stroke in DIGITS[digit]:
         page.draw("#canvas", [(0.25 + x / 2, 0.15 + 0.7 * y) for x, y in stroke])
 
@@ -93,7 +95,7 @@ def read(page: Page) -> str:
 
 
 def fits(page: Page) -> bool:
-    """Returns whether the page fits the window's width."""
+    """Returns whether the page fits the width of the window."""
     return bool(page.value("document.documentElement.scrollWidth <= window.innerWidth"))
 
 
@@ -101,8 +103,9 @@ def fits(page: Page) -> bool:
 
 
 def test_digits_are_drawn_and_read(place: Place) -> None:
-    """Digits drawn by mouse are classified; scores equal the unencrypted network's, and only the client process is
-    contacted.
+    """Digits that are drawn by mouse are classified. The scores equal the unencrypted network's, and only the client process
+    is contacted.
+
     """
     with place.companion() as address:
         page = opened(place, address)
@@ -123,7 +126,7 @@ def test_digits_are_drawn_and_read(place: Place) -> None:
 
 
 def test_digits_are_drawn_by_finger(place: Place) -> None:
-    """Digits are drawn by finger in a narrow window; the page does not scroll and fits the width."""
+    """Digits can be drawn by finger in a narrow window; the page does not scroll and fits the width of the window."""
     with place.companion() as address:
         page = opened(place, address, width=320, height=560, phone=True)
         page.reads("Connected", "#where")
@@ -135,7 +138,7 @@ def test_digits_are_drawn_by_finger(place: Place) -> None:
 
 
 def test_digits_are_drawn_by_keys(place: Place) -> None:
-    """A 1 can be drawn and classified with keys only: Tab to the board, arrows and space, Tab to the button, Enter."""
+    """A 1 can be drawn and classified by keys alone: Tab to the board, arrows and space, Tab to the button, Enter."""
     with place.companion() as address:
         page = opened(place, address)
         page.reads("Connected", "#where")
@@ -146,7 +149,7 @@ def test_digits_are_drawn_by_keys(place: Place) -> None:
         page.press(" ")
         page.press("ArrowDown", 14)
         page.press(" ")
-        page.press("ArrowLeft", 3)  # moves without drawing
+        page.press("ArrowLeft", 3)  # moves the pen without drawing
         assert [len(stroke) for stroke in page.value("strokes")] == [15]
         page.press("Tab")
         assert page.value("document.activeElement.id") == "send"
@@ -156,7 +159,7 @@ def test_digits_are_drawn_by_keys(place: Place) -> None:
 
 
 def test_an_empty_drawing_and_a_missing_process(place: Place, tmp_path: Path) -> None:
-    """The page of `heliograph client --page-port` reports an empty drawing and a client process that has ended."""
+    """If the drawing is empty or the client process has ended, the page of `heliograph client --page-port` reports this."""
     (tmp_path / "token").write_text(place.token)
     places = ["--token-file", tmp_path / "token", "--ca", place.authority, "--secret", tmp_path / "secret.hg"]
     command = ["client", place.client_address, "--model", "digits", "--page-port", "0", *places]
@@ -175,7 +178,7 @@ def test_an_empty_drawing_and_a_missing_process(place: Place, tmp_path: Path) ->
 
 
 def test_an_error_of_the_service_is_shown(place: Place) -> None:
-    """An error of the service is shown by name; the drawing stays and can be sent again."""
+    """The name of an error of the service is shown. The drawing stays and can be sent again."""
     with place.companion() as address:
         page = opened(place, address)
         page.reads("Connected", "#where")
@@ -202,8 +205,9 @@ def test_an_error_of_the_service_is_shown(place: Place) -> None:
 
 
 def test_the_services_page_is_refused(place: Place) -> None:
-    """Without --allow-origin, a page of another origin can neither read from nor write to the client process, and states the
-    reason.
+    """Without --allow-origin, a page of another origin can neither read from the client process nor write to it. The page
+    states the reason.
+
     """
     with place.companion() as address:
         page = opened(place, place.origin + "/demo")
@@ -216,7 +220,7 @@ def test_the_services_page_is_refused(place: Place) -> None:
             told = page.value(
                 f"fetch('{address}/{'model' if method == 'GET' else 'classify'}', {kind}).then(r => r.status, e => e.name)"
             )
-            assert told == "TypeError"  # a page cannot read a refused response
+            assert told == "TypeError"  # a page cannot read a response that was refused
         jobs = len(place.service.events("job_ended"))
         page.value(f"fetch('{address}/classify', {{mode: 'no-cors', method: 'POST', body: '{{}}'}}).catch(e => e.name)")
         assert len(place.service.events("job_ended")) == jobs
@@ -227,18 +231,19 @@ def test_the_services_page_is_refused(place: Place) -> None:
     ("path", "headers", "status"),
     [
         ("/", {}, 200),
-        ("/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200),  # a link from another site
+        ("/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200),  # a link on another site
         ("/model", {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}, 200),
         ("/model", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
         ("/model", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 403),
         ("/model", {"Origin": "https://elsewhere.example"}, 403),
         ("/model", {"Origin": "null"}, 403),
-        ("/", {"Host": "elsewhere.example"}, 403),  # another site's DNS name for this machine
+        ("/", {"Host": "elsewhere.example"}, 403),  # a DNS name of another site for this machine
     ],
 )
 def test_origins_of_the_client_process(place: Place, path: str, headers: dict[str, str], status: int) -> None:
-    """For each path, the headers by which the browser describes the requesting page decide whether the client process
-    answers.
+    """For each path, the client process decides whether to answer by the headers in which the browser describes the
+    requesting page.
+
     """
     with place.companion() as address:
         line = http.client.HTTPConnection(address.removeprefix("http://"), timeout=120)
@@ -248,13 +253,13 @@ def test_origins_of_the_client_process(place: Place, path: str, headers: dict[st
 
 
 def json_post() -> str:
-    """Returns the options of a fetch() call like the page's own."""
+    """Returns the options of a fetch() call as the page itself makes it."""
     body = json.dumps({"pixels": DIGIT.tolist()})
     return f"{{method: 'POST', headers: {{'Content-Type': 'application/json'}}, body: '{body}'}}"
 
 
 def allow_own_machine(page: Page, origin: str, allow: bool = True) -> None:
-    """Answers the browser's permission prompt whether a page may reach this machine."""
+    """Answers the prompt in which the browser asks whether a page may reach this machine."""
     for name in ("local-network-access", "loopback-network"):
         page.browser.ask(
             "Browser.setPermission",
@@ -266,7 +271,9 @@ def allow_own_machine(page: Page, origin: str, allow: bool = True) -> None:
 
 
 def test_an_allowed_service_page_works(place: Place) -> None:
-    """With --allow-origin the service's page works by the client process, which answers the browser's preflight requests."""
+    """With --allow-origin, the page of the service works by way of the client process, which answers the preflight requests
+    of the browser.
+    """
     with place.companion(allowed=place.origin) as address:
         page = opened(place, place.origin + "/demo", width=360, height=640, phone=True)
         allow_own_machine(page, place.origin)
@@ -282,7 +289,7 @@ def test_an_allowed_service_page_works(place: Place) -> None:
 
 
 def test_a_denied_permission_is_reported(place: Place) -> None:
-    """If the user denies access to this machine, the page reports it with the remedy."""
+    """If the user denies the page access to this machine, the page reports this and the remedy."""
     with place.companion(allowed=place.origin) as address:
         page = opened(place, place.origin + "/demo")
         allow_own_machine(page, place.origin, allow=False)
@@ -296,7 +303,7 @@ def test_a_denied_permission_is_reported(place: Place) -> None:
 
 
 def test_the_status_page(place: Place) -> None:
-    """Models and queue are shown with a token; a wrong token and an unreachable service are reported."""
+    """With a token, the models and the queue are shown. A wrong token and an unreachable service are reported."""
     page = opened(place, place.origin + "/")
     page.reads("This service requires a token.", "#said")
     assert "Models" not in page.text()
@@ -324,7 +331,7 @@ def test_the_status_page(place: Place) -> None:
 
 
 def test_the_status_page_while_it_changes(tmp_path: Path, place: Place) -> None:
-    """A running job appears without reloading; when the service is gone, the page states the age of its figures."""
+    """A running job appears without reloading. When the service has ended, the page states how old its numbers are."""
     digits = rig.export(tmp_path)[0]
     with running(digits, "--store", tmp_path / "store") as service:
         page = opened(place, f"http://127.0.0.1:{service.ports['http']}/", width=320, height=560, phone=True)
@@ -350,7 +357,7 @@ def test_the_status_page_while_it_changes(tmp_path: Path, place: Place) -> None:
 
 
 def test_content_injected_into_a_page_does_not_run(place: Place) -> None:
-    """The content security policy blocks injected scripts, styles, frames, pictures and requests to other hosts."""
+    """The content security policy blocks injected scripts, styles, frames and pictures, and requests to other hosts."""
     pages = [opened(place, f"{place.origin}{path}") for path in ("/", "/demo")]
     for page in pages:
         page.value("document.body.insertAdjacentHTML('beforeend', '<p id=x onclick=\"window.ran = 1\">x</p>')")

@@ -1,5 +1,5 @@
-"""Request bodies are serialized while sent, stored in memory or in a file, and parsed while received. Also tests uploads of
-files.
+"""Request bodies are serialized while they are sent, stored in memory or in a file, and parsed while they are received. Also
+tests uploads of files.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def secret() -> hg.SecretKey[Any, Any]:
 
 @pytest.mark.parametrize("shape", [(1,), (40,)])
 def test_tensors_are_serialized_while_sent(secret: Any, shape: tuple[int, ...]) -> None:
-    """A tensor is serialized in pieces while it is sent; they are the bytes of `to_bytes`, and an exception of the sender
-    propagates.
+    """A tensor is serialized in pieces while it is sent. The pieces together are the bytes of `to_bytes`, and an exception
+    of the sender propagates.
+
     """
     tensors = [secret.encrypt(np.full((*shape, 4), k), pad=True) for k in range(2)]
     body, sent = TensorBody(tensors), list[bytes]()
@@ -54,13 +55,13 @@ def test_tensors_are_serialized_while_sent(secret: Any, shape: tuple[int, ...]) 
 
 
 def coming(path: Path, data: bytes) -> IncomingRequest:
-    """Returns an incoming body over a file, with no bytes marked as received."""
+    """Returns an incoming body in a file, with no byte marked as received."""
     path.write_bytes(data)
     return IncomingRequest(str(path), len(data))
 
 
 def test_a_request_is_parsed_while_received(secret: Any, tmp_path: Path) -> None:
-    """The parser reads no byte before it is marked as received, and detects damage."""
+    """The parser reads no byte before this byte is marked as received, and the parser detects damage."""
     server, x = hg.Server(secret.evaluation_keys()), secret.encrypt(np.arange(8).reshape(2, 4), pad=True)
     data, waited = x.to_bytes(), list[int]()
     with coming(tmp_path / "request", data) as whole:
@@ -94,7 +95,7 @@ def test_a_request_is_parsed_while_received(secret: Any, tmp_path: Path) -> None
 
 
 def test_an_incomplete_request_ends_its_readers(secret: Any, tmp_path: Path) -> None:
-    """Waiting readers get an error if the body ends early."""
+    """If the body ends early, readers that wait for it get an error."""
     server, data = hg.Server(secret.evaluation_keys()), secret.encrypt([1, 2], pad=True).to_bytes()
     with coming(tmp_path / "request", data) as whole:
         whole.set_arrived(len(data) // 2)
@@ -105,8 +106,9 @@ def test_an_incomplete_request_ends_its_readers(secret: Any, tmp_path: Path) -> 
 
 
 def test_request_bodies_are_in_memory_or_files(tmp_path: Path) -> None:
-    """Request bodies are stored in memory, of which one client may use half, then in files. Memory and files are released
-    when the body is closed."""
+    """Request bodies are stored in memory, then in files. One client may use half of this memory. Memory and files are
+    released when the body is closed.
+    """
     spool = Spool(160)
     first, second = spool.take("ann", 80, tmp_path / "first"), spool.take("ann", 80, tmp_path / "second")
     assert [request.in_memory for request in (first, second)] == [True, False]
@@ -133,7 +135,7 @@ def test_request_bodies_are_in_memory_or_files(tmp_path: Path) -> None:
 
 
 def test_a_truncated_file_is_an_error(tmp_path: Path) -> None:
-    """A file is uploaded in pieces; if it is truncated meanwhile, there is an error and no signal."""
+    """A file is uploaded in pieces. If the file is truncated during the upload, an error is raised and no signal occurs."""
     data = os.urandom(9 << 20)
     (tmp_path / "keys").write_bytes(data)
     with client_module._File(str(tmp_path / "keys")) as file:
@@ -150,7 +152,7 @@ def test_a_truncated_file_is_an_error(tmp_path: Path) -> None:
 def test_keys_larger_than_memory_are_inspected(
     secret: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """inspect reads a file of keys once, with or without verification, and states only the checks that it made."""
+    """inspect reads a file of keys once, with or without verification. inspect states only the checks that it made."""
     keys, path = secret.evaluation_keys(rotations=[1, 2, 3, 4, 5]), tmp_path / "keys.hg"
     keys.save(path)
     assert command(["inspect", str(path)]) == 0
@@ -177,7 +179,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def test_a_request_that_is_cut_while_an_engine_reads_it(models: list[Path], tmp_path: Path) -> None:
-    """If a request is cut while an engine reads it, nothing remains and the next request works on the kept connection."""
+    """If a request is cut off while an engine reads it, nothing of it remains, and the next request works on the open
+    connection.
+    """
     with running(models[1], "--store", tmp_path / "store") as service:
         client = client_of(service, "slow")
         secret = party(client)
@@ -196,7 +200,7 @@ def test_a_request_that_is_cut_while_an_engine_reads_it(models: list[Path], tmp_
 
 
 def test_keys_larger_than_an_engines_memory(models: list[Path], tmp_path: Path) -> None:
-    """Keys larger than an engine's memory stay in their file, and answers are correct."""
+    """Keys that are larger than the memory of an engine stay in their file, and answers are correct."""
     model = hg.ModelBundle.load(models[0])
     memory = model.memory_bytes + (2 << 20)
     with running(models[0], "--store", tmp_path / "store", "--memory-limit", str(memory)) as service:
@@ -210,4 +214,4 @@ def test_keys_larger_than_an_engines_memory(models: list[Path], tmp_path: Path) 
         assert np.array_equal(again.run(DIGIT), expected())
         (engine,) = service.engines()
         held = [path.readlink() for path in Path(f"/proc/{engine}/fd").iterdir() if path.is_symlink()]
-        assert f"{client.keys}.hg" in [path.name for path in held]  # the engine has the file open
+        assert f"{client.keys}.hg" in [path.name for path in held]  # the engine holds the file open

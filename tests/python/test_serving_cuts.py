@@ -1,6 +1,6 @@
-"""Tests the client over TLS if connections are cut, reset, silent, corrupted or idle, and services are stopped or killed.
+"""Tests the client over TLS. Connections are cut, reset, silent, corrupted or idle, and services are stopped or killed.
 
-Each test counts lost calls and wrong answers and requires both to be 0.
+Each test counts lost calls and wrong answers, and both must be 0.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 @pytest.fixture
 def proxy(place: Place) -> Iterator[Any]:
-    """Runs a proxy that injects faults between clients and the service."""
+    """Runs a proxy between clients and the service that injects faults."""
     from benchmarks.serving.proxy import Proxy
 
     with Proxy(place.service.ports["http"]) as made:
@@ -52,7 +52,9 @@ def proxy(place: Place) -> Iterator[Any]:
 
 
 def through(place: Place, proxy: Any, name: str = "ann", **options: Any) -> hg.Client:
-    """Returns a client through the proxy that regards half a second of silence as a failed connection."""
+    """Returns a client that connects by the proxy. If there is silence for half a second, the client regards the connection
+    as failed.
+    """
     client = hg.Client(
         f"https://localhost:{proxy.port}", model="digits", token=place.tokens[name], ca=place.authority.file, **options
     )
@@ -61,14 +63,14 @@ def through(place: Place, proxy: Any, name: str = "ann", **options: Any) -> hg.C
 
 
 def armed(proxy: Any, kind: str, up: bool, after: int, every: int = 0) -> None:
-    """Sets the proxy's next fault."""
+    """Sets the next fault of the proxy."""
     from benchmarks.serving.proxy import Fault
 
     proxy.arm(Fault(kind, up, after, every))
 
 
 def session_of(client: hg.Client) -> dict[str, Any]:
-    """Returns the session that another client needs to use the same keys."""
+    """Returns the session with which another client can use the same keys."""
     return {"secret": client._secret, "keys": client.keys}
 
 
@@ -77,18 +79,18 @@ def session_of(client: hg.Client) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["reset", "close", "corrupt", "duplicate", "stall"])
 def test_a_connection_may_fail_at_any_byte(place: Place, proxy: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that fails at any byte of handshake, request or response still gives the answer."""
+    """If a connection fails at any byte of handshake, request or response, the call still gets its answer."""
     monkeypatch.setattr(client_module, "_WAIT", 1.0)
     direct = place.client()
     party(direct)
     lost, wrong = list[str](), 0
     places = [(up, after) for up in (True, False) for after in (0, 100, 700, 1500, 3000, 40_000, 120_000)]
-    if kind == "stall":  # each stall takes the complete silence limit
+    if kind == "stall":  # each stall lasts for the complete silence limit
         places = [(True, 100), (True, 40_000), (False, 40_000)]
     for number, (up, after) in enumerate(places):
         client = through(place, proxy, timeout=rig.PATIENCE, **session_of(direct))
         if number % 2:
-            client.close()  # the client then opens a new connection, and the fault hits its handshake
+            client.close()  # then the client opens a new connection, and the fault occurs in its handshake
         armed(proxy, kind, up, after)
         try:
             wrong += not np.array_equal(client.run(DIGIT), expected())
@@ -100,7 +102,7 @@ def test_a_connection_may_fail_at_any_byte(place: Place, proxy: Any, kind: str, 
 
 
 def test_all_connections_of_a_client_may_fail_at_once(place: Place, proxy: Any) -> None:
-    """If all connections of a client fail at once, each of its threads opens a new one."""
+    """If all connections of a client fail at the same time, each of its threads opens a new connection."""
     direct = place.client()
     party(direct)
     client = through(place, proxy, **session_of(direct))
@@ -124,7 +126,7 @@ def test_all_connections_of_a_client_may_fail_at_once(place: Place, proxy: Any) 
 
 
 def test_a_slow_link_is_no_failure(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that takes longer than the silence limit but makes progress is sent once over one connection."""
+    """A request that takes longer than the silence limit but makes progress is sent only once, over one connection."""
     from benchmarks.serving.proxy import Proxy
 
     direct = place.client()
@@ -137,7 +139,7 @@ def test_a_slow_link_is_no_failure(place: Place, monkeypatch: pytest.MonkeyPatch
             wire_bytes = len(client.model.encrypt(direct._secret, DIGIT).to_bytes())
             before, proxy.passed = proxy.connections, 0
             assert np.array_equal(client.run(DIGIT), expected())
-            # One more connection is allowed, because the first may have been closed as idle.
+            # One connection more is allowed, because the first connection may have been closed as idle.
             once = proxy.connections <= before + 1 and proxy.passed < 1.1 * wire_bytes
         if once:
             break
@@ -145,7 +147,7 @@ def test_a_slow_link_is_no_failure(place: Place, monkeypatch: pytest.MonkeyPatch
 
 
 def test_repeated_bytes_have_no_effect(place: Place, proxy: Any) -> None:
-    """A repeated copy of the client's bytes is not valid TLS and has no effect."""
+    """If the client's bytes are repeated, the copy is not valid TLS and has no effect."""
     client = through(place, proxy)
     secret = party(client)
     client.close()
@@ -155,15 +157,16 @@ def test_repeated_bytes_have_no_effect(place: Place, proxy: Any) -> None:
 
 
 def test_a_connection_that_was_idle_for_too_long(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls and uploads work after the service closed an idle connection, whether the client notices before or after
+    """Calls and uploads work after the service has closed an idle connection. The client may notice this before or after
     sending.
+
     """
     client, other = place.client(), place.client(model="slow")
     party(client)
     for seen in (True, False):
         if not seen:
             monkeypatch.setattr(http_client, "_is_closed", lambda _: False)
-        keys = other.model.keys(hg.SecretKey.generate(other.model.parameters))  # the model has small keys
+        keys = other.model.keys(hg.SecretKey.generate(other.model.parameters))  # this model has small keys
         other.models()
         assert np.array_equal(client.run(DIGIT), expected())
         time.sleep(0.25)
@@ -176,7 +179,7 @@ def test_a_connection_that_was_idle_for_too_long(place: Place, monkeypatch: pyte
 
 @pytest.mark.parametrize("kind", ["reset", "corrupt"])
 def test_an_upload_survives_many_interruptions(place: Place, proxy: Any, kind: str) -> None:
-    """An upload interrupted more often than the limit of retries continues each time at the received bytes."""
+    """If an upload is interrupted more often than the limit of retries, it continues each time after the received bytes."""
     client = through(place, proxy)
     data = client.model.keys(hg.SecretKey.generate(client.model.parameters)).to_bytes()
     armed(proxy, kind, True, 800_000, every=800_000)
@@ -187,13 +190,13 @@ def test_an_upload_survives_many_interruptions(place: Place, proxy: Any, kind: s
     assert proxy.happened > 8
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    assert proxy.passed < len(data) + proxy.happened * (5 << 20)  # each interruption repeats only the current piece
+    assert proxy.passed < len(data) + proxy.happened * (5 << 20)  # each interruption repeats only the piece being sent
     assert digest in [kept["digest"] for kept in client.uploads()]
     client.revoke(digest)
 
 
 def test_concurrent_uploads_of_the_same_keys(place: Place, proxy: Any) -> None:
-    """Concurrent uploads of the same keys succeed, for one client name or two, while one is interrupted."""
+    """Concurrent uploads of the same keys succeed, for one client name or for two, while one of them is interrupted."""
     clients = [through(place, proxy), place.client(), place.client("bob")]
     keys = clients[0].model.keys(hg.SecretKey.generate(clients[0].model.parameters))
     data, came = keys.to_bytes(), list[Any]()
@@ -219,7 +222,9 @@ def test_concurrent_uploads_of_the_same_keys(place: Place, proxy: Any) -> None:
 
 @pytest.mark.parametrize("after", [0, 10])
 def test_an_upload_whose_last_answer_is_lost(place: Place, proxy: Any, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An upload succeeds although the response to its last piece, which would say that it was verified, is lost."""
+    """The response to the last piece of an upload would say that the upload was verified. If this response is lost, the
+    upload succeeds all the same.
+    """
     client = through(place, proxy)
     data = client.model.keys(hg.SecretKey.generate(client.model.parameters)).to_bytes()
     original, shares = client._piece, list[float]()
@@ -245,7 +250,7 @@ def test_an_upload_whose_last_answer_is_lost(place: Place, proxy: Any, after: in
     ids=["killed", "stopped and killed"],
 )
 def test_restarts_lose_no_call(place: Place, tmp_path: Path, signals: tuple[signal.Signals, ...]) -> None:
-    """If services end during calls and uploads and restart, no call is lost and no answer is wrong."""
+    """If services end during calls and uploads and start again, no call is lost and no answer is wrong."""
     from benchmarks.serving.proxy import Proxy
 
     words = [place.models[0], "--store", tmp_path / "store", "--tokens", place.folder / "tokens"]
@@ -281,7 +286,7 @@ def test_restarts_lose_no_call(place: Place, tmp_path: Path, signals: tuple[sign
 
 
 def asking(client: hg.Client, answers: list[Any], stop: threading.Event) -> None:
-    """Makes calls repeatedly, and records for each whether the answer was correct, or the error."""
+    """Makes calls repeatedly. For each call, records whether the answer was correct, or the error."""
     while not stop.is_set():
         try:
             answers.append(np.array_equal(client.run(DIGIT), expected()))
@@ -305,7 +310,10 @@ def uploading(client: hg.Client, uploads: list[Any], stop: threading.Event) -> N
 
 
 def test_certificate_errors_are_not_retried(place: Place, proxy: Any, tmp_path: Path) -> None:
-    """A certificate of another authority or name fails after one handshake, without a request, with its own error class."""
+    """A certificate of another authority or for another name fails after one handshake, without a request. Such a failure
+    has a separate error class.
+
+    """
     stranger = rig.Authority(tmp_path)
     with pytest.raises(hg.CertificateError, match=r"cannot trust the certificate of .*; give ca= \(--ca\)") as caught:
         hg.Client(f"https://localhost:{proxy.port}", model="digits", ca=stranger.file, timeout=600.0)
@@ -318,7 +326,7 @@ def test_certificate_errors_are_not_retried(place: Place, proxy: Any, tmp_path: 
 
 
 def reasoned(name: str, kind: type[ssl.SSLError] = ssl.SSLError) -> ssl.SSLError:
-    """Returns an error like OpenSSL's."""
+    """Returns an error as OpenSSL raises it."""
     error = kind(1, f"[SSL: {name}]")
     error.reason = name
     return error
@@ -360,7 +368,7 @@ def test_which_failures_end_a_call(error: Exception, stage: Stage, kind: type[Ex
 class Scripted:
     """A TLS server that sends scripted responses, each as bytes, and then closes the connection.
 
-    With `drip`, each byte follows the previous one after that many seconds.
+    With `drip`, there are this many seconds between two bytes.
     """
 
     def __init__(self, folder: Path, answers: list[bytes], host: str = "localhost", drip: float = 0.0) -> None:
@@ -431,14 +439,14 @@ MODELS = answer(b'{"models": []}')
     ],
 )
 def test_truncated_and_missing_answers(tmp_path: Path, first: bytes) -> None:
-    """Truncated responses, also within the head, and gateway errors of a balancer are retried."""
+    """Truncated responses, also if the head is truncated, and gateway errors of a balancer are retried."""
     with Scripted(tmp_path, [first, MODELS]) as server:
         assert server.client().models() == []
         assert len(server.asked) == 2
 
 
 def test_an_offset_needs_a_complete_head(tmp_path: Path) -> None:
-    """A truncated number in a response head is not taken as the upload's offset."""
+    """If a number in the head of a response is truncated, it is not taken as the offset of the upload."""
     data = bytes(1000)
     cut = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nUpload-Complete: ?0\r\nUpload-Offset: 9"
     whole = answer(b"", "200 OK", "Upload-Offset: 990", "Upload-Complete: ?0")
@@ -470,7 +478,7 @@ def test_impossible_offsets(tmp_path: Path, answers: list[bytes]) -> None:
 
 @pytest.mark.parametrize("name", ["ConflictError", "UploadError", "CancelledError"])
 def test_a_job_id_of_another_request(tmp_path: Path, name: str) -> None:
-    """HTTP 409 is a typed error, and the job is not sent again."""
+    """HTTP status 409 is a typed error, and the job is not sent again."""
     said = json.dumps({"error": {"name": name, "text": "this id is of another request"}}).encode()
     refused = answer(said, "409 Conflict", f"Heliograph-Error: {name}")
     with Scripted(tmp_path, [refused, refused]) as server:
@@ -480,7 +488,7 @@ def test_a_job_id_of_another_request(tmp_path: Path, name: str) -> None:
 
 
 def test_a_service_that_never_answers(tmp_path: Path) -> None:
-    """If the service never answers, the call ends at its timeout, and its error states the number of attempts."""
+    """If the service never answers, the call ends at its timeout. The error states the number of attempts."""
     with Scripted(tmp_path, [b""] * 1000) as server:
         client = server.client(timeout=0.4, keys="0" * 64)
         with pytest.raises(
@@ -496,7 +504,7 @@ def test_a_service_that_never_answers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("long", [answer(b"{}", "200 OK", "X: " + "x" * 1000), answer(b" " * 1000)], ids=["head", "body"])
 def test_a_slow_response_does_not_extend_the_timeout(tmp_path: Path, long: bytes) -> None:
-    """A response that drips byte by byte does not extend a call beyond its timeout."""
+    """If a response arrives byte by byte, the call still ends at its timeout."""
     with Scripted(tmp_path, [long] * 9, drip=0.005) as server:
         with pytest.raises(hg.UnreachableError, match="in time"):
             server.client(timeout=0.3).models()
@@ -504,7 +512,7 @@ def test_a_slow_response_does_not_extend_the_timeout(tmp_path: Path, long: bytes
 
 
 def test_a_call_cancelled_during_retries(tmp_path: Path) -> None:
-    """A call cancelled during retries is not sent again, also if the service returns."""
+    """If a call is cancelled between retries, it is not sent again, even if the service returns."""
     with Scripted(tmp_path, [b""] * 1000) as server:
         client, id = server.client(keys="0" * 64), "cancelled-" * 3
         original = client._http.once

@@ -1,5 +1,5 @@
-"""Tests a service under faults: killed processes, full disks, too many jobs, slow clients, clients above their limits,
-shutdown during jobs.
+"""Tests a service under faults: killed processes, full disks, too many jobs, slow clients, clients beyond their limits, and
+a shutdown while jobs run.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def digits(models: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Runs a service with small limits."""
+    """Runs a service that has small limits."""
     store = tmp_path_factory.mktemp("faults") / "store"
     with running(models[0], "--store", store, "--max-queue", "3", "--max-jobs-per-client", "3") as service:
         yield service
 
 
 class Asking(threading.Thread):
-    """Runs a job on its own thread and holds its result."""
+    """Runs a job on a separate thread and holds its result."""
 
     def __init__(self, client: hg.Client, **options: Any) -> None:
         super().__init__(daemon=True)
@@ -73,7 +73,7 @@ class Asking(threading.Thread):
 
 
 def test_an_engine_that_is_killed(digits: Running) -> None:
-    """If an engine is killed during a job, another engine runs the job with the stored keys."""
+    """If an engine is killed while it runs a job, another engine runs the job with the stored keys."""
     before, client = len(digits.events("job_ended")), client_of(digits)
     party(client)
     (engine,) = digits.engines()
@@ -91,7 +91,7 @@ def test_an_engine_that_is_killed(digits: Running) -> None:
 
 
 def test_a_job_that_ends_two_engines_is_refused(models: list[Path], tmp_path: Path) -> None:
-    """A job during which two engines ended is answered by a DeviceError, and the next job is computed."""
+    """If two engines have ended while they ran a job, the answer is a DeviceError, and the next job is computed."""
     with running(*models, "--store", tmp_path / "store") as service:
         client, quick = client_of(service, "slow"), client_of(service)
         party(client)
@@ -112,8 +112,9 @@ def test_a_job_that_ends_two_engines_is_refused(models: list[Path], tmp_path: Pa
 
 
 def test_a_service_that_is_killed(models: list[Path], tmp_path: Path) -> None:
-    """A service killed during jobs and an upload restarts with the keys and the upload's bytes; the client's call
-    succeeds.
+    """If a service is killed during jobs and an upload, it restarts with the keys and with the bytes of the upload. The call
+    of the client succeeds.
+
     """
     arguments = [models[0], "--store", tmp_path / "store"]
     with running(*arguments) as first:
@@ -137,7 +138,7 @@ def test_a_service_that_is_killed(models: list[Path], tmp_path: Path) -> None:
         assert np.array_equal(moved.run(DIGIT), expected())
         told = moved._http.ask("HEAD", f"/v1/blobs/{'0' * 64}", until=time.monotonic() + rig.PATIENCE)
         assert told.headers["Upload-Offset"] == str(4 << 20)
-        client._http.port = second.ports["http"]  # the restarted service has a new port
+        client._http.port = second.ports["http"]  # the restarted service has another port
         assert np.array_equal(asking.result(), expected())
 
 
@@ -145,7 +146,7 @@ def test_a_service_that_is_killed(models: list[Path], tmp_path: Path) -> None:
 
 
 def test_jobs_beyond_the_queue_are_refused(digits: Running) -> None:
-    """Beyond the queue's length, jobs get a BusyError with a retry time; accepted jobs are not lost."""
+    """Jobs beyond the length of the queue get a BusyError with a retry time. Accepted jobs are not lost."""
     client = client_of(digits)
     party(client)
     (engine,) = digits.engines()
@@ -164,8 +165,8 @@ def test_jobs_beyond_the_queue_are_refused(digits: Running) -> None:
 
 
 def test_cancelled_tasks_do_not_delay_others(models: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of more tasks than threads, a cancelled one ends at once, and an unstarted one is never sent."""
-    monkeypatch.setattr(async_calls, "_MAX_CALLS", 6)  # threads of a new client, each of which encrypts a large request
+    """If there are more tasks than threads, a cancelled task ends at once, and a task that was not started is never sent."""
+    monkeypatch.setattr(async_calls, "_MAX_CALLS", 6)  # threads of a new client; each encrypts a large request
     with running(*models, "--store", tmp_path / "store", "--max-jobs-per-client", "64") as service:
         client = client_of(service, "slow")
         party(client)
@@ -173,7 +174,7 @@ def test_cancelled_tasks_do_not_delay_others(models: list[Path], tmp_path: Path,
         async def several() -> tuple[bool, list[Any]]:
             tasks = [asyncio.create_task(client.arun(DIGIT)) for _ in range(12)]
             await asyncio.to_thread(service.until, lambda: client.status()["queue"]["unfinished"] == async_calls._MAX_CALLS)
-            stop(service.process.pid)  # no call can end, so that no thread can start another task
+            stop(service.process.pid)  # no call can end, so no thread can start another task
             tasks[-1].cancel()
             await asyncio.wait([tasks[-1]])
             waited = tasks[-2].done()
@@ -193,11 +194,11 @@ def test_cancelled_tasks_do_not_delay_others(models: list[Path], tmp_path: Path,
         assert all(isinstance(one, asyncio.CancelledError) for one in came[1:])
         service.until(lambda: client.status()["queue"]["unfinished"] == 0)
         sent = sum(e["kind"] == "run" for e in service.events("job_ended"))
-        assert sent <= async_calls._MAX_CALLS  # these tasks had started
+        assert sent <= async_calls._MAX_CALLS  # these tasks were already started
 
 
 def test_the_rate_limit_affects_one_client(models: list[Path], tmp_path: Path) -> None:
-    """A client beyond its rate limit gets a typed error; another client is not affected."""
+    """A client beyond its rate limit gets a typed error; other clients are not affected."""
     tokens = rig.tokens(tmp_path / "tokens", "ann", "bob")
     with running(models[0], "--store", tmp_path / "store", "--rate-limit", "2", "--tokens", tmp_path / "tokens") as service:
         ann, bob = (client_of(service, token=tokens[name]) for name in ("ann", "bob"))
@@ -206,7 +207,8 @@ def test_the_rate_limit_affects_one_client(models: list[Path], tmp_path: Path) -
         query = f"/v1/jobs?kind=session&model=digits&keys={ann.keys}&id=often-often-often-"
 
         def often() -> None:
-            # the fourth request is refused at the latest, unless a busy machine sends fewer than two per second
+            # the fourth request is refused at the latest, unless the machine is so busy that it sends fewer than two per
+            # second
             for k in range(400):
                 ann._http.once("POST", f"{query}{k}")
 
@@ -214,18 +216,19 @@ def test_the_rate_limit_affects_one_client(models: list[Path], tmp_path: Path) -
             often()
         assert 0 < caught.value.retry_after <= 0.5
         bob.upload_keys(keys)
-        ann.upload_keys(keys)  # the client waits for the stated time and then succeeds
+        ann.upload_keys(keys)  # the client waits for the stated time, then succeeds
 
 
 def test_a_model_larger_than_an_engine_is_refused(models: list[Path], tmp_path: Path) -> None:
-    """A model larger than an engine's memory is refused at the start in one line."""
+    """A model that is larger than the memory of an engine is refused at the start by an error of one line."""
     done = command(["serve", str(models[1]), "--store", str(tmp_path), "--memory-limit", "100M", "--port", "0"])
     assert done == 1
 
 
 def test_quotas_and_evictions_are_reported(models: list[Path], tmp_path: Path) -> None:
-    """A client's bytes are limited; beyond the total capacity, the least recently used keys are evicted, and errors say
+    """The bytes of a client are limited. Beyond the total capacity, the least recently used keys are evicted, and errors say
     so.
+
     """
     tokens = rig.tokens(tmp_path / "tokens", "ann", "bob", "carl")
     limits = ["--quota", "25M", "--store-capacity", "30M", "--tokens", tmp_path / "tokens"]
@@ -236,7 +239,7 @@ def test_quotas_and_evictions_are_reported(models: list[Path], tmp_path: Path) -
         party(ann)
         with pytest.raises(hg.QuotaError, match=r"the quota is 25\.0 MiB"):
             party(ann)
-        party(bob)  # this upload evicts ann's first keys
+        party(bob)  # this upload evicts the first keys of ann
         party(carl)
         with pytest.raises(hg.EvictedKeyError, match="upload again"):
             client_of(service, token=tokens["ann"], secret=ann._secret, keys=first).run(DIGIT)
@@ -255,7 +258,9 @@ def test_unused_keys_are_deleted(models: list[Path], tmp_path: Path) -> None:
 
 
 def test_the_store_is_exclusive_and_checked(models: list[Path], tmp_path: Path) -> None:
-    """A second service on the same store is refused; foreign files stay; damaged or lost keys are requested again."""
+    """A second service on the same store is refused. Files that do not belong to the store stay, and damaged or lost keys
+    are requested again.
+    """
     arguments = [models[0], "--store", tmp_path / "store"]
     (tmp_path / "store" / ("a" * 32)).mkdir(parents=True)
     (tmp_path / "store" / ("a" * 32) / "owner.json").write_text('{"no": "name"}')
@@ -283,7 +288,7 @@ def test_the_store_is_exclusive_and_checked(models: list[Path], tmp_path: Path) 
 
 
 def test_a_full_disk_is_a_quota_error(models: list[Path], tmp_path: Path) -> None:
-    """With files limited to 8 MB, an upload of 11 MB is a QuotaError, and the service keeps working."""
+    """If files are limited to 8 MB, an upload of 11 MB gives a QuotaError, and the service keeps working."""
 
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
@@ -295,12 +300,12 @@ def test_a_full_disk_is_a_quota_error(models: list[Path], tmp_path: Path) -> Non
         other = client_of(service, "slow")
         party(other)  # the service still accepts keys of less than a megabyte
         with pytest.raises(hg.QuotaError, match="disk is full"):
-            other.run(DIGIT)  # a request of 12 MB does not fit
+            other.run(DIGIT)  # a request of 12 MB exceeds the limit
         assert client.status()["queue"]["unfinished"] == 0
 
 
 def test_a_slow_client(digits: Running) -> None:
-    """A client that stops sending delays no other client; its request is dropped when it disconnects."""
+    """A client that stops sending delays no other client. When such a client disconnects, its request is dropped."""
     client = client_of(digits)
     party(client)
     with socket.create_connection(("127.0.0.1", digits.ports["http"])) as line:
@@ -314,7 +319,7 @@ def test_a_slow_client(digits: Running) -> None:
 
 
 def sent(service: Running, data: bytes, times: int) -> int:
-    """Returns how often a peer can send the same data before the service closes its connection."""
+    """Returns how often a peer can send the same data until the service closes the connection."""
     with socket.create_connection(("127.0.0.1", service.ports["http"])) as line:
         line.settimeout(rig.PATIENCE)
         for count in range(times):
@@ -326,7 +331,7 @@ def sent(service: Running, data: bytes, times: int) -> int:
 
 
 def test_endless_requests_are_ended(digits: Running) -> None:
-    """Endless heads and bodies take no memory and do not keep a connection."""
+    """Endless heads and bodies take no memory and do not keep a connection open."""
     before = digits.memory()
     assert sent(digits, b"GET / HTTP/1.1\r\n" + b"A: " + b"x" * 60_000 + b"\r\n", 2000) < 500
     assert sent(digits, b"GET / HTTP/1.1\r\nA: " + b"x" * (1 << 20), 100) < 20
@@ -346,7 +351,7 @@ def test_endless_requests_are_ended(digits: Running) -> None:
 
 
 def test_the_end_of_a_body_does_not_count_as_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit on the length of heads does not count the end of a body, however much data arrives at once."""
+    """The limit on the length of heads does not count the end of a body, even if much data arrives at once."""
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     from heliograph.serving.connections import Connections
@@ -355,7 +360,7 @@ def test_the_end_of_a_body_does_not_count_as_a_head(monkeypatch: pytest.MonkeyPa
     ended = list[bool]()
 
     def parse(self: Any, data: bytes) -> None:
-        """A simulated parser of three tokens: begins or ends a message, or does neither."""
+        """A simulated parser with three tokens: one begins a message, one ends it, one does neither."""
         word = {b"h": "on_headers_complete", b"e": "on_message_complete"}.get(data[:1])
         if word is not None:
             getattr(self, word)()
@@ -375,7 +380,9 @@ def test_the_end_of_a_body_does_not_count_as_a_head(monkeypatch: pytest.MonkeyPa
 
 
 def test_connections_beyond_the_file_limit_are_closed(models: list[Path], tmp_path: Path) -> None:
-    """Connections beyond the process's file limit are closed, others are served, and the log stays short."""
+    """Connections beyond the limit of open files of the process are closed, other connections are served, and the log stays
+    short.
+    """
     few = functools.partial(resource.setrlimit, resource.RLIMIT_NOFILE, (64, 192))
     with running(models[0], "--store", tmp_path / "store", before=few) as service, contextlib.ExitStack() as open_ones:
         client = client_of(service)
@@ -387,14 +394,14 @@ def test_connections_beyond_the_file_limit_are_closed(models: list[Path], tmp_pa
                 line.connect(("127.0.0.1", service.ports["http"]))
         service.until(
             lambda: len(list(Path(f"/proc/{service.process.pid}/fd").iterdir())) < 90, 8
-        )  # these connections close before their idle timeout
+        )  # these connections are closed before they are idle for too long
         open_ones.close()
         assert np.array_equal(client.run(DIGIT), expected())
         assert len(service.lines) < 40, service.text[:3000]
 
 
 def spool(service: Running) -> Path:
-    """Returns the folder of the service's request bodies."""
+    """Returns the folder in which the service stores request bodies."""
     arguments = list(map(str, service.process.args))  # type: ignore[call-overload]
     return Path(arguments[arguments.index("--store") + 1]) / "spool"
 
@@ -403,14 +410,14 @@ def spool(service: Running) -> Path:
 
 
 def test_a_graceful_shutdown(models: list[Path], tmp_path: Path) -> None:
-    """After SIGTERM, accepted jobs are answered, new ones are refused, and the exit status is 0."""
+    """After SIGTERM, accepted jobs are answered, new jobs are refused, and the exit status is 0."""
     with running(models[1], "--store", tmp_path / "store") as service:
         client = client_of(service, "slow")
         party(client)
         asking = [Asking(client), Asking(client)]
         service.until(lambda: client.status()["queue"]["unfinished"] == 2)
         (engine,) = service.engines()
-        stop(engine)  # the accepted jobs end after the new one was refused
+        stop(engine)  # the accepted jobs end after the new job was refused
         service.signal(signal.SIGTERM)
         service.until(lambda: service.events("stopping"))
         session = {"secret": client._secret, "keys": client.keys}
@@ -425,7 +432,7 @@ def test_a_graceful_shutdown(models: list[Path], tmp_path: Path) -> None:
 
 
 def test_uploads_take_little_memory(models: list[Path], tmp_path: Path) -> None:
-    """While 137 MB of keys are uploaded, the service process takes memory for only a few pieces."""
+    """While 137 MB of keys are uploaded, the service process uses memory for only a few pieces."""
     with running(models[0], "--store", tmp_path / "store") as service:
         client = client_of(service)
         secret = hg.SecretKey.generate(client.model.parameters)
@@ -441,7 +448,9 @@ def test_uploads_take_little_memory(models: list[Path], tmp_path: Path) -> None:
 def test_exposed_services_need_tls_and_authentication(
     models: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Beyond localhost, the service requires TLS and client authentication, unless explicitly disabled."""
+    """If the service listens beyond localhost, it requires TLS and client authentication, unless both are explicitly
+    disabled.
+    """
     assert command(["serve", str(models[0]), "--store", str(tmp_path), "--host", "0.0.0.0", "--port", "0"]) == 1
     assert "--tls-cert" in capsys.readouterr().err
     assert command(["serve", str(models[0]), "--store", str(tmp_path), "--client-ca", "x", "--port", "0"]) == 1

@@ -1,4 +1,4 @@
-"""Closed connections leave no garbage, and the service runs Python's full garbage collection only when it is idle."""
+"""Closed connections leave no garbage. The service runs a full garbage collection of Python only when it is idle."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _collected_by_hand():
 
 
 def _asked(port: int, authority: Path, ends: str) -> None:
-    """Opens ten connections that send one request and end."""
+    """Opens ten connections, each of which sends one request and ends."""
     context = ssl.create_default_context(cafile=authority)
     for _ in range(10):
         plain = socket.create_connection(("127.0.0.1", port), 120)
@@ -45,7 +45,7 @@ def _asked(port: int, authority: Path, ends: str) -> None:
             if ends == "reset":
                 line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             if ends == "silent":
-                time.sleep(0.05)  # gives the service time to accept the connection and wait for a request
+                time.sleep(0.05)  # gives the service time to accept the connection and to wait for a request
             else:
                 line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * (3 if ends == "pipelined" else 1))
                 assert line.recv(100).startswith(b"HTTP/1.1 200")
@@ -70,7 +70,7 @@ def test_a_connection_that_ended_leaves_no_buffers(ends: str, tmp_path: Path) ->
         await asyncio.to_thread(_asked, listener.getsockname()[1], authority.file, ends)
         while len(connections):
             await asyncio.sleep(0.01)
-        for _ in range(200):  # until the tasks of the last connection have ended
+        for _ in range(200):  # waits until the tasks of the last connection have ended
             await asyncio.sleep(0.05)
             left = Counter(type(one).__name__ for one in gc.get_objects())
             if all(left[name] <= 2 for name in _LARGE):
@@ -93,12 +93,12 @@ def test_a_collection_step_examines_young_objects_only() -> None:
     collector.step()
     before, full = gc.get_freeze_count(), collector.full
     assert before > 40_000
-    del old  # old objects are not examined by later steps
+    del old  # old objects are not examined in later steps
     collector.step()
     assert collector.full == full
     assert gc.get_freeze_count() >= before
     busy = False
-    collector.step()  # now a full collection delays no job
+    collector.step()  # in this step a full collection delays no job
     assert collector.full == full + 1
     assert gc.get_freeze_count() < before - 30_000
 

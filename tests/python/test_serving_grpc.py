@@ -1,5 +1,5 @@
-"""Tests the service over gRPC, for clients in any language; also encrypted tables, tracing spans and the client's local
-page.
+"""Tests the service over gRPC, for clients in any language. Also tests encrypted tables, tracing spans and the client's
+local page.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from heliograph.serving.protobuf import METHODS, PACKAGE, SERVICE, classes, prot
 
 
 class Calls(Place):
-    """A test service with a gRPC port, and its clients."""
+    """A service with a gRPC port for tests, and its clients."""
 
     def channel(self) -> Any:
         """Returns a gRPC channel."""
@@ -44,7 +44,7 @@ class Calls(Place):
         return grpc.secure_channel(f"localhost:{self.service.ports['grpc']}", trust)
 
     def call(self, channel: Any, name: str, request: Any, token: str | None = None, timeout: float | None = PATIENCE) -> Any:
-        """Calls a declared method; for streams, returns the replies."""
+        """Calls a declared method and returns the reply; for a stream, returns all replies."""
         method, made = next(m for m in METHODS if m.name == name), classes()
         kind = channel.stream_stream if all(method.streams) else channel.unary_unary
         function = kind(
@@ -66,7 +66,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calls]:
 
 
 def pieces(body: bytes, **words: Any) -> Iterator[Any]:
-    """Yields the messages of a run."""
+    """Yields the request messages of a run."""
     request = classes()["RunRequest"]
     yield request(parts=[len(body)], **words)
     for start in range(0, len(body), 60_000):
@@ -74,7 +74,7 @@ def pieces(body: bytes, **words: Any) -> Iterator[Any]:
 
 
 def test_a_digit(place: Calls) -> None:
-    """Over gRPC, a session is opened and a run reports progress, state and result; a run with a repeated id is the same job."""
+    """Over gRPC, a session is opened, and a run reports progress, state and result. A run with the same id is the same job."""
     client, made = place.client(model="slow"), classes()
     secret = party(client)
     body = client.model.encrypt(secret, DIGIT).to_bytes()
@@ -93,7 +93,7 @@ def test_a_digit(place: Calls) -> None:
 
 
 def refused(place: Calls, name: str, request: Any, code: str, error: str, token: str | None = None) -> None:
-    """Checks that a call fails with this status and error name."""
+    """Checks that a call fails with this status and this error name."""
     with place.channel() as channel:
         with pytest.raises(grpc.RpcError) as caught:
             list(place.call(channel, name, request, token))
@@ -102,7 +102,7 @@ def refused(place: Calls, name: str, request: Any, code: str, error: str, token:
 
 
 def test_refusals(place: Calls) -> None:
-    """Refusals have the same error names as over HTTP."""
+    """Refused calls have the same error names as over HTTP."""
     made, client = classes(), place.client()
     party(client)
     refused(place, "Models", made["ModelsRequest"](), "UNAUTHENTICATED", "AccessError", "wrong")
@@ -121,7 +121,7 @@ def test_refusals(place: Calls) -> None:
 
 
 def test_cancelled_calls_and_deadlines(place: Calls) -> None:
-    """A cancelled call or one past its deadline frees the engine."""
+    """If a call is cancelled or its deadline is over, its engine is free."""
     client = place.client(model="slow")
     secret = party(client)
     body = client.model.encrypt(secret, DIGIT).to_bytes()
@@ -141,7 +141,7 @@ def test_cancelled_calls_and_deadlines(place: Calls) -> None:
 
 
 def test_health_and_reflection(place: Calls) -> None:
-    """Health checks and reflection work with standard tools; reflection equals the declaration."""
+    """Health checks and reflection work with standard tools; reflection returns the declaration."""
     from google.protobuf import descriptor_pool
     from grpc_health.v1 import health_pb2, health_pb2_grpc
     from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
@@ -158,7 +158,9 @@ def test_health_and_reflection(place: Calls) -> None:
 
 
 def test_streams_without_a_token_are_limited(place: Calls) -> None:
-    """Health watchers and silent streams need no token, are limited per address, and delay no call."""
+    """Health watchers and silent streams need no token. The number of watchers and silent streams is limited per address,
+    and they delay no call.
+    """
     from grpc_health.v1 import health_pb2, health_pb2_grpc
 
     with place.channel() as channel:
@@ -190,7 +192,7 @@ def test_models_are_listed_in_pages(place: Calls) -> None:
 
 
 def test_an_id_of_another_request(place: Calls) -> None:
-    """A different body under a used id is refused."""
+    """If an id is used again with a different body, the request is refused."""
     client = place.client()
     secret = party(client)
     words = {"id": "conflict" * 3, "model": "digits", "keys": client.keys}
@@ -201,11 +203,11 @@ def test_an_id_of_another_request(place: Calls) -> None:
 
 
 class EndedError(Exception):
-    """Signals an aborted call."""
+    """The exception by which a call is aborted."""
 
 
 class Context:
-    """A simulated call context as gRPC passes it to a service."""
+    """A simulated context of a call, as gRPC passes it to a service."""
 
     async def abort(self, code: Any, text: str, trailing: Any) -> None:
         """Aborts the call."""
@@ -221,7 +223,7 @@ class Context:
 
 
 def test_silent_streams_end_and_system_errors_show_no_paths(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A silent stream ends; a system error reaches the client without its text or paths."""
+    """A silent stream ends. If a system error occurs, the client gets an error without its text or paths."""
     from heliograph.serving import grpc_service
     from heliograph.serving.settings import Settings
 
@@ -268,7 +270,7 @@ def test_silent_streams_end_and_system_errors_show_no_paths(monkeypatch: pytest.
 
 
 def test_certificates_and_tokens_together(place: Calls) -> None:
-    """A client is authenticated by certificate or token, like over HTTP, and refused without both."""
+    """A client is authenticated by certificate or by token, as over HTTP. A client without both is refused."""
     trust = place.authority.file.read_bytes()
     key, begin, certificate = place.authority.issue("bob").read_bytes().partition(b"-----BEGIN CERTIFICATE")
     named = grpc.ssl_channel_credentials(trust, key, begin + certificate)
@@ -287,7 +289,7 @@ def test_certificates_and_tokens_together(place: Calls) -> None:
 
 
 def test_the_declaration_as_a_file() -> None:
-    """The command writes the declaration for tools of other languages."""
+    """The command writes the declaration, from which tools of other languages make clients."""
     text = proto()
     assert "rpc Run(stream RunRequest) returns (stream RunReply);" in text
     assert "  repeated Model models = 1;" in text
@@ -301,7 +303,7 @@ def test_the_declaration_as_a_file() -> None:
 
 
 def test_an_encrypted_table(place: Calls, tmp_path: Path) -> None:
-    """A table is uploaded once and queried in SQL; unsupported SQL and another client's table are typed errors."""
+    """A table is uploaded once and queried in SQL. Unsupported SQL and a table of another client are typed errors."""
     pytest.importorskip("sqlglot")
     frame = {"age": np.array([25, 41, 33, 58, 29, 62]), "salary": np.array([2500, 4100, 3300, 5200, 2900, 4800])}
     layout = hg.sql.layout(frame, table="t", filters=["age"], sums=["salary"])
@@ -325,7 +327,7 @@ def test_an_encrypted_table(place: Calls, tmp_path: Path) -> None:
 
 
 def test_the_page_of_the_client(place: Calls) -> None:
-    """The user's own process classifies a drawing; pages of other origins are refused."""
+    """The user's own process classifies a drawing; it refuses pages of other origins."""
     client = place.client()
     page = demo_client.http_server(demo_client.DemoClient(client, hg.SecretKey.generate(client.model.parameters)), 0)
     threading.Thread(target=page.serve_forever, daemon=True).start()
@@ -342,7 +344,7 @@ def test_the_page_of_the_client(place: Calls) -> None:
     said = json.loads(ask("/classify", {"pixels": DIGIT.tolist()}))
     assert said["scores"] == expected().tolist()
     assert said["answer"] == str(expected().argmax())
-    # NaN is valid in Python's JSON
+    # Python's JSON accepts NaN
     for broken in ((DIGIT + 0.5).tolist(), (DIGIT * float("nan")).tolist(), [[True] * 8] * 8):
         with pytest.raises(urllib.error.HTTPError, match="400") as caught:
             ask("/classify", {"pixels": broken})
@@ -364,7 +366,7 @@ def test_the_page_of_the_client(place: Calls) -> None:
 
 
 def test_each_job_has_one_span() -> None:
-    """Each job has one span with only its name, model and outcome."""
+    """Each job has one span, which has only its name, model and outcome."""
     pytest.importorskip("opentelemetry.sdk")
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider

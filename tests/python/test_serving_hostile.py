@@ -1,4 +1,6 @@
-"""A malicious client cannot deny the service to other clients: its resources are limited, and it gets typed errors."""
+"""A malicious client cannot deny the service to other clients. A client's resources are limited, and a malicious client gets
+typed errors.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ class Asker:
 
 
 def tiny(number: int) -> bytes:
-    """Returns a complete upload of a few hundred bytes that declares itself as evaluation keys."""
+    """Returns a complete upload of a few hundred bytes that claims to be evaluation keys."""
     about = {"arrays": [], "header": {"i": number}, "type": "heliograph.bfv.evaluation-keys"}
     head = json.dumps(about, separators=(",", ":"), sort_keys=True).encode()
     aligned = -(-(32 + len(head)) // 64) * 64
@@ -99,13 +101,13 @@ class Tenants:
         return Asker(self.service, self.tokens[name])
 
     def client(self, name: str, model: str | None = "digits", **options: Any) -> hg.Client:
-        """Returns a regular client."""
+        """Returns a usual client."""
         return hg.Client(f"http://127.0.0.1:{self.service.ports['http']}", model=model, token=self.tokens[name], **options)
 
 
 @pytest.fixture(scope="module")
 def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenants]:
-    """Runs one service for all tests; each test has its own clients."""
+    """Runs one service for all tests; each test has separate clients."""
     folder = tmp_path_factory.mktemp("hostile")
     model = rig.export(folder)[0]
     tokens = rig.tokens(folder / "tokens", *(f"client{n}" for n in range(20)), "ann", "greedy")
@@ -118,7 +120,7 @@ def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenants]:
 
 @pytest.mark.parametrize("text", NO_NUMBERS)
 def test_invalid_texts_of_numbers_are_refused(text: str) -> None:
-    """Texts that JSON or Python would accept as numbers are refused by the parser of numbers."""
+    """Some texts are accepted as numbers by JSON or Python. The parser of numbers refuses such texts."""
     with pytest.raises(hg.ParameterError, match=r"^wait must be a number from 0 to 30, got "):
         numeric.real(text, "wait", 0, 30)
     with pytest.raises(hg.ParameterError, match=r"^parts must be a whole number from 1 to 99, got "):
@@ -127,7 +129,7 @@ def test_invalid_texts_of_numbers_are_refused(text: str) -> None:
 
 @pytest.mark.parametrize("value", [None, True, float("nan"), float("inf"), 10**400, 31, -1, [1], 2.5j])
 def test_invalid_values_of_numbers_are_refused(value: Any) -> None:
-    """Values from JSON and gRPC fields that are no numbers are refused."""
+    """Values of JSON and gRPC fields that are not numbers are refused."""
     with pytest.raises(hg.ParameterError, match="wait must be"):
         numeric.real(value, "wait", 0, 30)
 
@@ -141,7 +143,7 @@ def test_numbers() -> None:
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-1", "1e309", "0x10", "%D9%A3", ""])
 def test_invalid_numbers_in_requests_are_refused(tenants: Tenants, text: str) -> None:
-    """Invalid numbers in query strings and headers are refused by type before a job is looked up or accepted."""
+    """Invalid numbers in query strings and headers are refused by a typed error, before a job is looked up or accepted."""
     asker = tenants.asker("ann")
     job = f"/v1/jobs?id={'x' * 16}&keys={'0' * 64}&model=digits&parts=3"
     paths = [(method, f"{path}wait={text}") for method, path in (("POST", f"{job}&"), ("GET", "/v1/jobs/unknown?"))]
@@ -161,7 +163,9 @@ def test_invalid_numbers_in_requests_are_refused(tenants: Tenants, text: str) ->
 
 
 def test_unfinished_uploads(tenants: Tenants) -> None:
-    """Unfinished uploads keep no file open between requests and are limited per client; other clients are not affected."""
+    """Unfinished uploads hold no file open between requests, and their number per client is limited. Other clients are not
+    affected.
+    """
     asker, folder = tenants.asker("client0"), Path(f"/proc/{tenants.service.process.pid}/fd")
     before = len(list(folder.iterdir()))
     statuses = [asker.put(b"x", 2, secrets.token_hex(32)) for _ in range(6)]
@@ -169,12 +173,12 @@ def test_unfinished_uploads(tenants: Tenants) -> None:
     assert statuses[-1][1]["error"]["name"] == "QuotaError"
     assert "at most 3 unfinished uploads" in statuses[-1][1]["error"]["text"]
     assert not [path for path in folder.iterdir() if path.readlink().suffix == ".part"]
-    assert len(list(folder.iterdir())) <= before + 1  # the connection of this test
+    assert len(list(folder.iterdir())) <= before + 1  # the connection that this test uses
     assert tenants.asker("client1").put(b"x", 2, secrets.token_hex(32))[0] == 200
 
 
 def test_an_upload_without_a_beginning_is_refused(tenants: Tenants) -> None:
-    """An upload that begins in the middle is refused and takes no place."""
+    """An upload that begins in the middle is refused and does not count as an unfinished upload."""
     asker = tenants.asker("client2")
     for _ in range(5):
         status, _ = asker.ask("PUT", f"/v1/blobs/{secrets.token_hex(32)}", b"x", Upload_Offset="1", Upload_Length="3")
@@ -183,7 +187,7 @@ def test_an_upload_without_a_beginning_is_refused(tenants: Tenants) -> None:
 
 
 def test_announced_bytes_evict_nothing(tenants: Tenants) -> None:
-    """A client that announces or sends more than its share evicts no objects of clients with less."""
+    """If a client announces or sends more than its share, no objects of clients with fewer bytes are evicted."""
     ann, greedy = tenants.client("ann"), tenants.asker("greedy")
     rig.party(ann)  # uploads 11 MB of the 40 MB capacity
     status, said = greedy.put(b"x", 34 << 20, secrets.token_hex(32))
@@ -198,7 +202,7 @@ def test_announced_bytes_evict_nothing(tenants: Tenants) -> None:
 
 
 def test_objects_of_one_client(tenants: Tenants) -> None:
-    """The number of objects per client is limited; listings have pages."""
+    """The number of objects per client is limited, and listings are divided into pages."""
     asker = tenants.asker("client3")
     statuses = [asker.put(tiny(n)) for n in range(6)]
     assert [status for status, _ in statuses] == [201] * 5 + [507]
@@ -218,20 +222,20 @@ def test_objects_of_one_client(tenants: Tenants) -> None:
         with pytest.raises(hg.ParameterError, match="limit must be"):
             client.uploads(limit=wrong)  # type: ignore[arg-type]
     client.revoke(digests[0])
-    assert asker.put(tiny(9))[0] == 201  # a revoked object frees its place
+    assert asker.put(tiny(9))[0] == 201  # revoking an object makes room for another
 
 
 # Jobs
 
 
 def job_path(client: hg.Client, id: str, nbytes: int, **more: Any) -> str:
-    """Returns the path of a job for digits."""
+    """Returns the path for a job with digits."""
     query = {"id": id, "kind": "run", "model": "digits", "keys": client.keys, "parts": nbytes, "wait": 20} | more
     return "/v1/jobs?" + "&".join(f"{name}={value}" for name, value in query.items())
 
 
 def test_an_id_of_another_request(tenants: Tenants) -> None:
-    """A repeated request gets the same answer; another body or other parameters under its id are a conflict."""
+    """A repeated request gets the same answer. If the body or the parameters differ under the same id, this is a conflict."""
     client, asker = tenants.client("client4"), tenants.asker("client4")
     secret = rig.party(client)
     body, other = (client.model.encrypt(secret, digit).to_bytes() for digit in (rig.DIGIT, rig.DIGIT.T))
@@ -248,9 +252,7 @@ def test_an_id_of_another_request(tenants: Tenants) -> None:
 
 
 def test_incomplete_requests_take_no_place_in_the_queue(tenants: Tenants) -> None:
-    """Incomplete requests are limited to a client's jobs and take no place in the queue; other clients are served at
-    once.
-    """
+    """Incomplete requests count as jobs of their client and take no place in the queue. Other clients are served at once."""
     greedy, ann = tenants.client("greedy"), tenants.client("client5")
     greedy.upload_keys(greedy.model.keys(hg.SecretKey.generate(greedy.model.parameters)))
     rig.party(ann)
@@ -268,10 +270,10 @@ def test_incomplete_requests_take_no_place_in_the_queue(tenants: Tenants) -> Non
 
 
 def test_a_body_must_arrive_at_a_minimum_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request body must arrive at a minimum rate after the first seconds."""
+    """After the first seconds, a request body must arrive at a minimum rate."""
 
     def latest(begun: float, count: int) -> float:
-        """Returns the remaining seconds of a body that began `begun` seconds ago."""
+        """Returns how many seconds remain for a body that began `begun` seconds ago."""
         service: Any = types.SimpleNamespace(settings=Settings())
         return core.Service._latest(service, 1000.0 - begun, count) - 1000.0
 
@@ -299,7 +301,7 @@ def line(tenants: Tenants, source: str = "127.0.0.1") -> socket.socket:
 
 
 def test_idle_connections_exclude_no_other_client(tenants: Tenants) -> None:
-    """Idle connections of one address exclude no other client: the longest idle ones are closed."""
+    """Idle connections from one address do not exclude other clients: those that have been idle longest are closed."""
     kept = tenants.client("client6")
     secret = rig.party(kept)
     with contextlib.ExitStack() as held:
@@ -310,14 +312,15 @@ def test_idle_connections_exclude_no_other_client(tenants: Tenants) -> None:
         assert served(tenants, "client7")
         assert (kept.run(rig.DIGIT) == rig.expected()).all()
         assert kept._secret is secret
-        with contextlib.suppress(ConnectionResetError):  # the service closed the connection while the request was on its way
+        with contextlib.suppress(ConnectionResetError):  # the service closed the connection while the request was in transit
             assert lines[0].recv(1000)[:15] in (b"", b"HTTP/1.1 200 OK")
         assert len(list(Path(f"/proc/{tenants.service.process.pid}/fd").iterdir())) < 60
 
 
 def test_concurrent_requests_are_limited(tenants: Tenants) -> None:
-    """A client's concurrent requests are limited over all its addresses; further ones are told to retry, other clients
-    are served.
+    """The number of concurrent requests of a client is limited, over all its addresses. Further requests are told to retry,
+    and other clients are served.
+
     """
     client, token = tenants.client("client8"), tenants.tokens["client8"]
     rig.party(client)
@@ -332,7 +335,7 @@ def test_concurrent_requests_are_limited(tenants: Tenants) -> None:
         refused = list[socket.socket]()
         while len(refused) < 2:
             refused, _, _ = select.select(lines[1:], [], [], rig.PATIENCE)
-        lines[0].sendall(bytes(200_000 - 3))  # an invalid request ends the job, so pending requests for it are answered
+        lines[0].sendall(bytes(200_000 - 3))  # this ends the job, so requests that wait for it are answered
         answers = [one.recv(1000) for one in lines[1:]]
         assert sorted(answer[9:12] for answer in answers) == [b"200"] * 19 + [b"503"] * 2
         assert any(b"at most 20 requests in progress" in answer for answer in answers)
@@ -340,7 +343,9 @@ def test_concurrent_requests_are_limited(tenants: Tenants) -> None:
 
 
 def test_responses_to_refused_clients_are_delayed() -> None:
-    """Responses to a client that is refused too often are delayed increasingly, within a limit; others are not delayed."""
+    """If a client is refused too often, its responses are delayed more and more, up to a limit. Other clients' responses are
+    not delayed.
+    """
     clock = Steps()
     pace = Pace(10, 20, 2.0, clock)
     assert [pace.delay("ann") for _ in range(20)] == [0.0] * 20
@@ -352,7 +357,9 @@ def test_responses_to_refused_clients_are_delayed() -> None:
 
 
 def test_a_client_that_is_refused_often(tenants: Tenants, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that is refused often gets late responses, 20 a second in the long run; another client gets them at once."""
+    """A client that is refused often gets late responses, in the long run 20 a second. Another client gets its responses at
+    once.
+    """
     asker = Asker(tenants.service, "wrong")
     assert {asker.ask("GET", "/v1/models")[0] for _ in range(30)} == {401}
     clock, pauses = Steps(), list[float]()
@@ -385,7 +392,9 @@ def test_a_client_that_is_refused_often(tenants: Tenants, monkeypatch: pytest.Mo
 
 
 def test_which_idle_connection_is_closed() -> None:
-    """The longest idle connection of the address with the most is closed; requests in progress do not count as idle."""
+    """Of the address with the most connections, the connection that has been idle longest is closed. A connection with a
+    request in progress does not count as idle.
+    """
     ends = list[Any]()
 
     def accepted(address: str) -> connections.Accepted:
@@ -413,7 +422,7 @@ def test_which_idle_connection_is_closed() -> None:
 
 
 def test_frequent_handshakes_wait_while_jobs_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While jobs run, peers that connect often wait for their handshake and others do not; without jobs no peer waits."""
+    """While jobs run, peers that connect often wait for their handshake, and other peers do not. Without jobs no peer waits."""
     clock = Steps()
     clock.now = 0.0  # the loop adds its resolution of 1 ns
     monkeypatch.setattr(connections, "time", types.SimpleNamespace(monotonic=clock))
@@ -462,12 +471,12 @@ def test_frequent_handshakes_wait_while_jobs_run(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection of a client that does not read its response is closed."""
+    """If a client does not read its response, its connection is closed."""
     monkeypatch.setattr(uvicorn_protocol, "_ANSWER_SECONDS", 0.02)
     ended = list[bool]()
 
     async def unread(message: Any) -> None:
-        """Waits for buffer space, as uvicorn does if a client does not read."""
+        """Waits for space in the buffer, as uvicorn does for a client that does not read."""
         await asyncio.sleep(60)
 
     async def answered() -> None:
@@ -479,7 +488,10 @@ def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyP
 
 
 def test_ended_jobs_are_forgotten() -> None:
-    """Only a limited number of a client's finished jobs is remembered, even with small answers; other clients' are kept."""
+    """Only a limited number of finished jobs of a client is remembered, even if their answers are small. The finished jobs
+    of other clients are kept.
+
+    """
     closed = list[str]()
 
     def ended(owner: str, number: int) -> Any:
@@ -501,7 +513,7 @@ def test_ended_jobs_are_forgotten() -> None:
 
 
 class Steps:
-    """A simulated clock that the test sets."""
+    """A simulated clock that tests set."""
 
     now = 1.8e9
 
@@ -525,8 +537,9 @@ def sent(store: Store, owner: str, body: bytes) -> str:
 
 
 def test_eviction_between_clients(tmp_path: Path) -> None:
-    """The client with the most bytes loses its least recently used objects; a client that would exceed others loses its
-    own.
+    """The client with the most bytes loses its least recently used objects. If a client would have more bytes than others,
+    it loses its own objects.
+
     """
     size = len(tiny(0))
     store, clock = store_of(tmp_path, store_capacity=4 * size)
@@ -540,7 +553,7 @@ def test_eviction_between_clients(tmp_path: Path) -> None:
         store.path("bob", kept[1], "keys")
     clock.now += 1
     store.path("ann", kept[0], "keys")
-    sent(store, "ann", tiny(6))  # bob has as many bytes as ann, and the least recently used object
+    sent(store, "ann", tiny(6))  # bob has as many bytes as ann, and his object is the least recently used
     assert {owner: len(store.records(owner)) for owner in ("ann", "bob", "carl")} == {"ann": 2, "bob": 1, "carl": 1}
     assert store.used_bytes() == 4 * size
     with pytest.raises(hg.QuotaError, match="no room"):
@@ -549,8 +562,9 @@ def test_eviction_between_clients(tmp_path: Path) -> None:
 
 
 def test_paused_uploads_are_replaced_and_expire(tmp_path: Path) -> None:
-    """A paused upload is dropped for another upload of its client, or of another client if its client has the most; all
-    uploads expire.
+    """A paused upload is dropped to make room for another upload of its client, or of another client if its client has the
+    most. All uploads expire.
+
     """
     store, clock = store_of(tmp_path, max_uploads_per_client=2, max_uploads=3, upload_time_to_live=1000.0)
     for number in range(2):
@@ -563,7 +577,7 @@ def test_paused_uploads_are_replaced_and_expire(tmp_path: Path) -> None:
         store.begin("carl", "0" * 64, 0, 10)
     clock.now += 25
     store.begin("carl", "0" * 64, 0, 10).write(b"x")
-    assert store.progress("ann", "0" * 64) == (0, False)  # ann's first upload was removed
+    assert store.progress("ann", "0" * 64) == (0, False)  # the first upload of ann was removed
     assert store.progress("ann", "1" * 64) == (1, False)
     clock.now += 1001
     store.sweep()
@@ -573,7 +587,7 @@ def test_paused_uploads_are_replaced_and_expire(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "1e400", "[]", "true"])
 def test_an_invalid_clock_file(tmp_path: Path, text: str) -> None:
-    """An invalid number in the store's clock file is ignored."""
+    """If the clock file of the store has an invalid number, the file is ignored."""
     (tmp_path / "clock.json").write_text(text)
     store, clock = store_of(tmp_path, time_to_live=100.0)
     digest = sent(store, "ann", tiny(1))
@@ -585,12 +599,12 @@ def test_an_invalid_clock_file(tmp_path: Path, text: str) -> None:
 
 
 def test_records_are_limited_and_revocations_kept(tmp_path: Path) -> None:
-    """A client that uploads and revokes repeatedly leaves a limited number of records; revocations are never forgotten."""
+    """If a client uploads and revokes repeatedly, only a limited number of records remains. Revocations are never forgotten."""
     store, clock = store_of(tmp_path, max_objects_per_client=3)
     for number in range(8):
         clock.now += 1
         store.revoke("ann", sent(store, "ann", tiny(number)))
-    assert len(list(tmp_path.glob("*/*.json"))) == 4  # one file more has the client's name
+    assert len(list(tmp_path.glob("*/*.json"))) == 4  # one more file has the name of the client
     store.close()
     # the store also refuses revoked objects after a restart
     for known in (store, store_of(tmp_path, max_objects_per_client=3)[0]):

@@ -1,4 +1,4 @@
-"""Invalid inputs of operators and clients are refused at once, in one line that names the input."""
+"""Invalid inputs by operators and clients are refused at once, by an error of one line that names the input."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytest.importorskip("prometheus_client")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with a model, certificates and files of wrong kinds."""
+    """Returns a folder with a model, certificates, and files of wrong kinds."""
     folder = tmp_path_factory.mktemp("inputs")
     rig.nn.setup("digits").export(folder / "digits.hgm")
     (folder / "bytes").write_bytes(bytes(range(256)) * 4)
@@ -71,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_invalid_options_of_a_service(
     folder: Path, options: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The service does not start, and one line names the option."""
+    """The service does not start, and an error of one line names the option."""
     monkeypatch.chdir(folder)
     words = options.split()
     store = [] if "--store" in words else ["--store", "store"]
@@ -83,7 +83,7 @@ def test_invalid_options_of_a_service(
 def test_a_port_in_use_is_refused(
     folder: Path, tmp_path: Path, option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The port is checked before an engine prepares the models."""
+    """The port is checked before any engine prepares the models."""
 
     async def never(_: Any) -> None:
         pytest.fail("an engine was started before the port was checked")
@@ -107,7 +107,7 @@ def secure(folder: Path) -> Iterator[Running]:
 
 
 def test_a_certificate_that_has_expired(folder: Path, secure: Running, tmp_path: Path) -> None:
-    """The log reports an expired certificate at the start, and not a valid one."""
+    """At the start, the log reports an expired certificate; it does not report a valid certificate."""
     assert not secure.errors()
     old = rig.Authority(tmp_path, ago=9)
     with running(folder / "digits.hgm", "--store", tmp_path / "second", "--tls-cert", old.issue("localhost")) as service:
@@ -142,7 +142,7 @@ def test_invalid_addresses(address: Any) -> None:
 
 
 def test_a_password_in_an_address_is_not_repeated() -> None:
-    """A password in an address is refused and not repeated in the error."""
+    """An address that contains a password is refused, and the error does not repeat the password."""
     with pytest.raises(hg.ParameterError, match="without a user or a password") as caught:
         hg.Client("https://ann:sesame@host/path")
     assert "sesame" not in str(caught.value)
@@ -150,7 +150,7 @@ def test_a_password_in_an_address_is_not_repeated() -> None:
 
 @pytest.fixture
 def once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails the test if a call is retried after a pause."""
+    """Makes the test fail if a call is retried after a pause."""
 
     def pause(_: float) -> None:
         pytest.fail("the call was retried")
@@ -165,7 +165,7 @@ def test_an_unknown_host_name(once: None) -> None:
 
 
 def test_http_to_a_tls_port_is_reported(secure: Running, once: None) -> None:
-    """HTTP to a TLS port is reported at once, and an untrusted authority with the argument that it needs."""
+    """HTTP to a TLS port is reported at once. If the authority is not trusted, the error names the argument that is needed."""
     address = f"localhost:{secure.ports['http']}"
     with pytest.raises(hg.UnreachableError, match="use https"):
         hg.Client(f"http://{address}", model="digits", timeout=600.0)
@@ -176,7 +176,7 @@ def test_http_to_a_tls_port_is_reported(secure: Running, once: None) -> None:
 
 
 def test_incomplete_arguments_of_a_client_are_refused(folder: Path) -> None:
-    """Half a certificate, a missing token and a missing secret key are refused."""
+    """A certificate without its key is refused, and so are a missing token and a missing secret key."""
     address = "https://127.0.0.1:9"
     assert "127.0.0.1" in repr(hg.Client("https://127.0.0.1:8443/"))
     assert "[" not in hg.Client("https://[::1]:8443")._http.host
@@ -192,8 +192,8 @@ def test_incomplete_arguments_of_a_client_are_refused(folder: Path) -> None:
 
 
 def test_files_that_are_not_sent(folder: Path, tmp_path: Path) -> None:
-    """Secret keys, tables given as keys, folders and endless files are never sent."""
-    # no server has this address, so a connection attempt would take long
+    """Secret keys, tables in place of keys, folders and endless files are never sent."""
+    # no server has this address, so an attempt to connect would take long
     client = hg.Client("https://127.0.0.1:9", timeout=600.0)
     params = hg.bfv.parameters(depth=1, plain_bits=20, slots=8)
     secret = hg.SecretKey.generate(params)
@@ -218,7 +218,7 @@ def test_files_that_are_not_sent(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_query_with_invalid_unicode_is_refused() -> None:
-    """Unpaired surrogates in a query are refused as text."""
+    """Unpaired surrogates in a query are refused as invalid text."""
     with pytest.raises(hg.DtypeError, match="cannot be written in UTF-8"):
         hg.Client("https://127.0.0.1:9", keys="0" * 64).sql("SELECT '\ud800'", table="0" * 64)
 
@@ -237,7 +237,7 @@ def test_connections_without_a_handshake_take_little_memory(folder: Path, secure
 
 
 def test_certificates_of_the_page_are_accepted(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands of docs/serving.md make certificates that service and client accept."""
+    """The commands in docs/serving.md make certificates that the service and the client accept."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     monkeypatch.chdir(tmp_path)

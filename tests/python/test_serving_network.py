@@ -1,4 +1,6 @@
-"""Tests a service on its own virtual host under network faults: links that go down, packet loss, slow and vanished clients."""
+"""Tests a service on a separate virtual host under network faults: links that fail, packet loss, slow clients and clients
+that vanish.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ pytestmark = pytest.mark.skipif(_REASON is not None, reason=_REASON or "virtual 
 
 
 class Place:
-    """A service at one end of a virtual link; the test's process is at the other end."""
+    """A service at one end of a virtual link; the process of the test is at the other end."""
 
     def __init__(self, net: Hosts, service: Running, store: Path) -> None:
         self.net, self.service, self.host = net, service, net.names[0]
@@ -36,7 +38,7 @@ class Place:
         self.store = store
 
     def client(self, model: str = "digits", **options: Any) -> hg.Client:
-        """Returns a client over the link."""
+        """Returns a client that connects over the link."""
         return hg.Client(self.address, model=model, **options)
 
     def until_computed(self) -> None:
@@ -45,7 +47,7 @@ class Place:
         self.service.until(lambda: asking.status()["engines"][0]["jobs"])
 
     def down_for(self, seconds: float) -> threading.Thread:
-        """Takes the link down now, and up again on another thread."""
+        """Takes the link down at once, and up again later on another thread."""
         self.net.cut(self.host)
 
         def up() -> None:
@@ -69,7 +71,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 class Uploading(threading.Thread):
-    """An upload of keys on its own thread, with its result. `after` is called after the first piece."""
+    """Uploads keys on a separate thread and holds the result. `after` is called after the first piece was sent."""
 
     def __init__(self, client: hg.Client, keys: Any, after: Any = lambda: None) -> None:
         super().__init__(daemon=True)
@@ -92,7 +94,9 @@ class Uploading(threading.Thread):
 
 
 def test_clients_continue_after_a_link_was_down(place: Place) -> None:
-    """A link is down for seconds during an upload and a job: the client continues, and received bytes are not sent again."""
+    """A link is down for seconds during an upload and a job. The client continues, and bytes that were received are not sent
+    again.
+    """
     client = place.client()
     secret = hg.SecretKey.generate(client.model.parameters)
     keys = client.model.keys(secret)
@@ -121,8 +125,9 @@ def test_clients_continue_after_a_link_was_down(place: Place) -> None:
 
 @pytest.mark.full
 def test_a_link_may_be_down_longer_than_an_attempt(place: Place) -> None:
-    """Attempts time out while the link is down; later ones continue within the client's timeout, and the upload
+    """Attempts time out while the link is down. Later attempts continue within the timeout of the client, and the upload
     completes.
+
     """
     client = place.client(timeout=4.0)
     keys = client.model.keys(hg.SecretKey.generate(client.model.parameters))
@@ -134,7 +139,7 @@ def test_a_link_may_be_down_longer_than_an_attempt(place: Place) -> None:
     second = Uploading(place.client(timeout=20.0), keys)
     second.join(rig.PATIENCE)
     assert isinstance(second.came, str)
-    assert second.shares[0] > first.shares[0]  # the upload continued at the received bytes
+    assert second.shares[0] > first.shares[0]  # the upload continued after the received bytes
 
 
 def test_uploads_and_jobs_survive_packet_loss(place: Place) -> None:
@@ -156,7 +161,7 @@ client._piece("0" * 64, memoryview(bytes(1 << 20)), 0, 1 << 20)
 
 
 def test_a_slow_client(place: Place) -> None:
-    """A client with a line of 1 kB/s does not delay the uploads and jobs of others."""
+    """A client on a line of 1 kB/s does not delay the uploads and jobs of other clients."""
     slow = place.net.names[1]
     if reason := place.net.slow(slow, "8kbit"):
         pytest.skip(f"slow links cannot be set up: {reason}")
@@ -181,13 +186,13 @@ def test_a_slow_client(place: Place) -> None:
 
 
 def vain(client: hg.Client) -> None:
-    """Runs a job, which must fail."""
+    """Runs a job that must fail."""
     with pytest.raises(hg.HeliographError):
         client.run(DIGIT)
 
 
 def test_a_client_that_vanishes(place: Place) -> None:
-    """A client's link is cut during its job: the job ends at its deadline, and other jobs continue at once."""
+    """The link of a client is cut during its job: the job ends at its deadline, and other jobs continue at once."""
     client = place.client()
     party(client)
     client.timeout = 3.0
@@ -211,13 +216,14 @@ def test_a_client_that_vanishes(place: Place) -> None:
 
 @pytest.mark.full
 def test_a_client_that_vanishes_during_a_request(place: Place) -> None:
-    """Half of a request is received and the link is cut: after 30 s without data the request is dropped and its place
-    is free.
+    """Half of a request is received, then the link is cut. After 30 s without data the request is dropped and its place is
+    free.
+
     """
     client = place.client("slow")
     party(client)
     sending = threading.Thread(target=vain, args=(client,), daemon=True)
-    reason = place.net.slow(place.host, "8mbit")  # at this rate a request of 12 MB takes 12 s
+    reason = place.net.slow(place.host, "8mbit")  # at this rate, a request of 12 MB takes 12 s
     if reason:
         pytest.skip(f"slow links cannot be set up: {reason}")
     sending.start()

@@ -1,4 +1,4 @@
-"""Tests the operation of a service: log, supervision of engines, signals, certificates, health, metrics."""
+"""Tests how a service is operated: log, supervision of engines, signals, certificates, health, metrics."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a model file that is fast to compute."""
+    """Returns a model file that is computed quickly."""
     return rig.export(tmp_path_factory.mktemp("models"))[0]
 
 
 def page(port: int, path: str) -> tuple[int, str]:
-    """Returns status and text of a page of the metrics address or of a service without TLS."""
+    """Returns the status and text of a page at the metrics address, or of a service without TLS."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=rig.PATIENCE) as reply:
             return reply.status, reply.read().decode()
@@ -52,7 +52,7 @@ def page(port: int, path: str) -> tuple[int, str]:
 
 
 def metric(port: int, name: str) -> float:
-    """Returns a metric by its name and labels."""
+    """Returns a metric that has this name and these labels."""
     for line in page(port, "/metrics")[1].splitlines():
         if line.startswith(f"heliograph_{name} "):
             return float(line.split()[-1])
@@ -70,7 +70,7 @@ def until(told: Any, seconds: float = rig.PATIENCE) -> Any:
 
 @pytest.fixture(scope="module")
 def named(digits: Path) -> Iterator[tuple[Running, hg.Client, str]]:
-    """Returns a service with metrics, a client with uploaded keys, and the client's token."""
+    """Returns a service with metrics, a client whose keys are uploaded, and the token of the client."""
     tokens = rig.tokens(digits.parent / "tokens", "ann")
     words = ["--store", digits.parent / "store", "--tokens", digits.parent / "tokens", "--metrics-address", "127.0.0.1:0"]
     with running(digits, *words) as service, client_of(service, token=tokens["ann"]) as client:
@@ -84,7 +84,7 @@ def named(digits: Path) -> Iterator[tuple[Running, hg.Client, str]]:
 
 @contextmanager
 def logging_to(descriptor: int, folder: Path, digits: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """Runs a service whose log goes to a descriptor; yields its process and port."""
+    """Runs a service whose log goes to a descriptor; yields the process and the port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     tokens = rig.tokens(folder / "tokens", "ann")
@@ -107,8 +107,9 @@ def child_of(process: subprocess.Popen[bytes]) -> list[int]:
 
 @pytest.mark.parametrize("log", ["left", "stuck", pytest.param("full", marks=pytest.mark.full)])
 def test_a_service_works_with_a_blocked_log(digits: Path, tmp_path: Path, log: str) -> None:
-    """If the log's reader has exited or stalls, or its disk is full, the service still answers, restarts engines and
-    stops.
+    """If the reader of the log has exited or stalls, or the log's disk is full, the service still answers, restarts engines
+    and stops.
+
     """
     reads, writes = os.pipe()
     fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, 4096)
@@ -131,7 +132,7 @@ def test_a_service_works_with_a_blocked_log(digits: Path, tmp_path: Path, log: s
 
 
 def test_the_page_lists_all_events() -> None:
-    """docs/serving.md has the log events and metrics of the program, with their levels."""
+    """docs/serving.md lists the log events and metrics of the program, with their levels."""
     from heliograph.serving.log import EVENTS
     from heliograph.serving.metrics import Metrics
 
@@ -146,7 +147,7 @@ def test_the_page_lists_all_events() -> None:
 
 
 def test_the_page_lists_all_statuses() -> None:
-    """docs/errors.md has the HTTP status and the gRPC status code of each class."""
+    """docs/errors.md lists the HTTP status and the gRPC status code of each class."""
     from heliograph._common.service.errors import KINDS, status_of
 
     page = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")
@@ -159,7 +160,9 @@ def test_the_page_lists_all_statuses() -> None:
 
 
 def test_lost_lines_are_counted_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full log pipe blocks no caller; the next line reports the lost ones, and a partial line is ended first."""
+    """A full log pipe blocks no caller. The next line reports the lost lines, and if a line was written partly, it is ended
+    first.
+    """
     from heliograph.serving import log as module
 
     monkeypatch.setattr(module, "_MOST_LINES", 10)
@@ -183,7 +186,7 @@ def test_lost_lines_are_counted_and_reported(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_logging_resumes_on_a_disk_with_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logging resumes when the disk has space again."""
+    """Logging continues when the disk has space again."""
     from heliograph.serving import log as module
 
     full, write = [True], os.write
@@ -191,7 +194,7 @@ def test_logging_resumes_on_a_disk_with_space(tmp_path: Path, monkeypatch: pytes
     def limited(descriptor: int, data: bytes) -> int:
         if not full[0]:
             return write(descriptor, data)
-        if len(data) > 10:  # the file ends with a partial line
+        if len(data) > 10:  # the file ends with part of a line
             return write(descriptor, data[:10])
         raise OSError(28, "No space left on device")
 
@@ -210,7 +213,9 @@ def test_logging_resumes_on_a_disk_with_space(tmp_path: Path, monkeypatch: pytes
 
 
 def test_log_lines_name_client_address_and_request(named: tuple[Running, hg.Client, str]) -> None:
-    """Log lines have client, address and request id; the answer has the client's own id if valid, else the service's."""
+    """Log lines have the client, address and request id. The answer has the id that the client chose if it is valid,
+    otherwise an id by the service.
+    """
     service, _, token = named
     address = f"http://127.0.0.1:{service.ports['http']}/v1/jobs/0000000000000000"
     asked = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}", "X-Request-Id": "a-name.1"})
@@ -233,9 +238,7 @@ def test_log_lines_name_client_address_and_request(named: tuple[Running, hg.Clie
 
 
 def test_the_end_of_the_supervisor_ends_the_process(digits: Path, tmp_path: Path) -> None:
-    """If the supervisor fails, the process exits with 1, so that systemd restarts it. Output of engines is logged as
-    JSON.
-    """
+    """If the supervisor fails, the process exits with status 1, so systemd restarts it. Output of engines is logged as JSON."""
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
         "if 'heliograph.serving.worker' in sys.orig_argv: print('hello\\x1b', file=sys.stderr)\n"
@@ -261,7 +264,9 @@ def tables(folder: Path) -> Path:
 
 
 def test_a_damaged_file_disables_only_its_table(digits: Path, tmp_path: Path) -> None:
-    """If a table's file is damaged at an engine's restart, only that table fails, visibly; SIGHUP loads a repaired file."""
+    """If the file of a table is damaged when an engine restarts, only that table fails, and the failure is reported. SIGHUP
+    loads a repaired file.
+    """
     phones = tables(tmp_path)
     whole = phones.read_bytes()
     with running(digits, phones, "--store", tmp_path / "store", "--metrics-address", "127.0.0.1:0") as service:
@@ -288,7 +293,7 @@ def test_a_damaged_file_disables_only_its_table(digits: Path, tmp_path: Path) ->
 
 
 def test_jobs_wait_for_an_engine_that_has_their_model() -> None:
-    """Jobs that an engine cannot run are skipped and keep their turn."""
+    """A job that an engine cannot run is skipped and keeps its turn."""
     from heliograph._common.service.kinds import GET
     from heliograph.serving.jobs import Job, JobSpec, Queue
 
@@ -304,7 +309,7 @@ def test_jobs_wait_for_an_engine_that_has_their_model() -> None:
 
 
 def test_a_replaced_model_file_is_not_used(tmp_path: Path) -> None:
-    """If a model file is replaced, a restarted engine does not compute with the new model under the old digest."""
+    """If a model file is replaced, a restarted engine does not compute with the new model under the digest of the old one."""
     model = rig.export(tmp_path)[0]
     with running(model, "--store", tmp_path / "store") as service:
         client = client_of(service)
@@ -320,7 +325,7 @@ def test_a_replaced_model_file_is_not_used(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_refused_at_the_start(tmp_path: Path) -> None:
-    """A damaged file is refused at the start by name and error."""
+    """A damaged file is refused at the start; the message has its name and the error."""
     phones = tables(tmp_path)
     phones.write_bytes(phones.read_bytes()[:-50] + bytes(50))
     words = ["serve", str(phones), "--store", str(tmp_path / "store"), "--port", "0"]
@@ -340,7 +345,7 @@ def test_a_damaged_file_is_refused_at_the_start(tmp_path: Path) -> None:
 
 
 def test_sighup_during_the_start_reloads_files_later(digits: Path, tmp_path: Path) -> None:
-    """SIGHUP during the start does not end the service; files are read again once the service listens."""
+    """SIGHUP during the start does not end the service; the files are read again as soon as the service listens."""
     rig.tokens(tmp_path / "tokens", "ann")
     words = ["serve", digits, "--store", tmp_path / "store", "--port", 0, "--tokens", tmp_path / "tokens"]
     command = [sys.executable, "-m", "heliograph.cli", *map(str, words)]
@@ -361,7 +366,7 @@ def test_sighup_during_the_start_reloads_files_later(digits: Path, tmp_path: Pat
 
 
 def test_sigterm_works_during_the_start(digits: Path, tmp_path: Path) -> None:
-    """SIGTERM works before the engines have started."""
+    """SIGTERM also works before the engines have started."""
     (tmp_path / "sitecustomize.py").write_text(
         "import sys, time\nif 'heliograph.serving.worker' in sys.orig_argv: time.sleep(600)\n"
     )
@@ -383,10 +388,10 @@ def test_sigterm_works_during_the_start(digits: Path, tmp_path: Path) -> None:
 
 
 class Revoking(rig.Authority):
-    """An authority that revokes certificates."""
+    """An authority that can revoke certificates."""
 
     def revoke(self, path: Path, *certificates: Path, days: int = 1) -> None:
-        """Writes a revocation list of these certificates."""
+        """Writes a list that revokes these certificates."""
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
 
@@ -403,7 +408,7 @@ class Revoking(rig.Authority):
 
 
 def hung_up(service: Running, *events: str) -> list[dict[str, Any]]:
-    """Sends SIGHUP, waits until the log has all of these events, and returns the new events."""
+    """Sends SIGHUP, waits until all of these events are in the log, and returns the new events."""
     before = len(service.lines)
     service.signal(signal.SIGHUP)
 
@@ -415,7 +420,9 @@ def hung_up(service: Running, *events: str) -> list[dict[str, Any]]:
 
 
 def test_sighup_reloads_certificates(digits: Path, tmp_path: Path) -> None:
-    """SIGHUP reloads certificates of HTTP and gRPC for new handshakes; damaged files and half a pair change nothing."""
+    """SIGHUP reloads the certificates of HTTP and gRPC for new handshakes. If a file is damaged or only half of a pair is
+    given, nothing changes.
+    """
     grpc = pytest.importorskip("grpc")
     authority = rig.Authority(tmp_path)
     server, other = authority.issue("localhost"), authority.issue("other")
@@ -444,13 +451,13 @@ def test_sighup_reloads_certificates(digits: Path, tmp_path: Path) -> None:
             hung_up(service, "tls_reloaded")
             assert shown(ports["http"]) == shown(ports["grpc"]) != first
             assert metric(ports["metrics"], "config_last_reload_successful") == 1
-            assert np.array_equal(client.run(DIGIT), expected())  # open connections keep working
+            assert np.array_equal(client.run(DIGIT), expected())  # open connections continue to work
     assert grpc
 
 
 @pytest.fixture(scope="module")
 def mutual(digits: Path) -> Iterator[tuple[Running, Revoking, dict[str, Path]]]:
-    """Runs a service with mutual TLS for the clients ann and bob."""
+    """Runs a service with mutual TLS for two clients, ann and bob."""
     folder = digits.parent / "mutual"
     folder.mkdir()
     authority = Revoking(folder)
@@ -463,8 +470,9 @@ def mutual(digits: Path) -> Iterator[tuple[Running, Revoking, dict[str, Path]]]:
 
 
 def test_a_client_whose_certificate_is_revoked(mutual: tuple[Running, Revoking, dict[str, Path]]) -> None:
-    """After SIGHUP a revoked client is refused over HTTP, even if connected, and over gRPC; a damaged list changes
+    """After SIGHUP a revoked client is refused, over HTTP even if it is connected, and over gRPC. A damaged list changes
     nothing.
+
     """
     grpc = pytest.importorskip("grpc")
     from heliograph.serving.protobuf import SERVICE, classes
@@ -515,7 +523,7 @@ def test_a_client_whose_certificate_is_revoked(mutual: tuple[Running, Revoking, 
 
 
 def test_invalid_revocation_lists_are_refused(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Revocation lists without client CAs are refused, and so is a file without a list."""
+    """Revocation lists without client CAs are refused, and so is a file that contains no list."""
     from heliograph.cli import run as command
 
     authority = rig.Authority(tmp_path)
@@ -539,7 +547,7 @@ def test_invalid_revocation_lists_are_refused(digits: Path, tmp_path: Path, caps
 
 
 def test_the_images_health_check_needs_no_client_certificate(mutual: tuple[Running, Revoking, dict[str, Path]]) -> None:
-    """The image's health check needs no client certificate and detects a service that does not run."""
+    """The health check of the image needs no client certificate, and detects a service that does not run."""
     service, _, _ = mutual
     line = next(line for line in (PACKAGING / "Dockerfile").read_text().splitlines() if line.startswith("HEALTHCHECK"))
     _, words, program = json.loads(line.partition("CMD ")[2])
@@ -558,15 +566,17 @@ def test_the_images_health_check_needs_no_client_certificate(mutual: tuple[Runni
 
 @contextmanager
 def bound(heard: socket.socket, path: Path) -> Iterator[dict[str, str]]:
-    """Binds the socket that a service notifies like systemd's; yields the service's environment."""
+    """Binds a socket like that of systemd, to which a service sends notifications; yields the environment of the service."""
     heard.bind(str(path))
     heard.settimeout(rig.PATIENCE)
     yield {"NOTIFY_SOCKET": str(path)}
 
 
 def test_liveness_and_readiness_differ(digits: Path, tmp_path: Path) -> None:
-    """A service that is stopping is alive and not ready, over HTTP, the metrics address, gRPC and systemd. `/healthz` is
-    removed."""
+    """A service that is stopping is alive but not ready. The service reports its state over HTTP, the metrics address, gRPC
+    and systemd. `/healthz` no longer exists.
+
+    """
     grpc = pytest.importorskip("grpc")
     health = pytest.importorskip("grpc_health.v1.health_pb2")
     from heliograph.serving.protobuf import SERVICE
@@ -613,10 +623,10 @@ def test_liveness_and_readiness_differ(digits: Path, tmp_path: Path) -> None:
 
 
 def test_metrics_report_resources(named: tuple[Running, hg.Client, str]) -> None:
-    """The metrics report descriptors, connections, disk, engines, latency, clients and build."""
+    """The metrics report descriptors, connections, disk, engines, latency, clients and the build."""
     service, client, _ = named
     port = service.ports["metrics"]
-    client.models()  # this client keeps a connection open
+    client.models()  # this client holds a connection open
     service.until(lambda: metric(port, 'client_stored_bytes{client="ann"}') > 0)
     assert 10 < metric(port, "process_open_fds") < metric(port, "process_max_fds")
     assert metric(port, "process_resident_memory_bytes") > 1 << 20
@@ -638,7 +648,7 @@ def test_metrics_report_resources(named: tuple[Running, hg.Client, str]) -> None
 
 
 def test_labels_of_clients_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Client names beyond the limit share one label."""
+    """Client names beyond the limit have one label together."""
     from prometheus_client import generate_latest
 
     from heliograph.serving import metrics as module
@@ -655,7 +665,9 @@ def test_labels_of_clients_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_engines_get_half_of_the_control_groups_memory(tmp_path: Path) -> None:
-    """An engine's default memory is half of the control group's limit, not of the machine's memory."""
+    """The default memory of an engine is half of the limit of the control group, and does not depend on the memory of the
+    machine.
+    """
     told = Path("/proc/self/cgroup").read_text()
     v2, v1 = re.search(r"^0::(.*)$", told, re.M), re.search(r"^\d+:[^:]*\bmemory\b[^:]*:(.*)$", told, re.M)
     if v1:

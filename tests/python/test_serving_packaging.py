@@ -1,4 +1,6 @@
-"""The options in the container image and in the systemd unit are valid for the command. `make image-test` runs both."""
+"""The options in the container image and in the systemd unit are valid for the command. `make image-test` runs both the
+image and the unit.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,13 @@ PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
 
 
 def steps() -> list[tuple[str, str]]:
-    """Returns the Dockerfile's instructions and their arguments."""
+    """Returns the instructions of the Dockerfile and their arguments."""
     lines = (PACKAGING / "Dockerfile").read_text(encoding="utf-8").splitlines()
     return [(name, rest) for line in lines if line and line[0] != "#" for name, _, rest in [line.partition(" ")]]
 
 
 def parsed(words: list[str]) -> dict[str, object]:
-    """Parses the arguments of `heliograph serve`; raises a usage error for invalid ones."""
+    """Parses the arguments of `heliograph serve`; raises a usage error if an argument is invalid."""
     assert words[0] == "serve"
     command = typer.main.get_command(commands).get_command(None, "serve")  # type: ignore[attr-defined, arg-type]
     assert command is not None
@@ -33,7 +35,7 @@ def parsed(words: list[str]) -> dict[str, object]:
 
 
 def test_the_image_runs_as_its_own_user() -> None:
-    """The image installs a wheel, has no compiler, runs as its own user, and gets SIGTERM directly."""
+    """The image installs a wheel, has no compiler, runs as a user of its own, and gets SIGTERM directly."""
     told = steps()
     assert {name for name, _ in told} <= {
         "ARG",
@@ -52,7 +54,7 @@ def test_the_image_runs_as_its_own_user() -> None:
     assert "heliograph[serve]" in runs[1]
     assert not any("apt" in word for words in runs for word in words)
     assert [rest for name, rest in told if name == "USER"] == ["10001"]
-    # a JSON list, so that no shell runs between
+    # a JSON list, so no shell runs in between
     entry = json.loads(next(rest for name, rest in told if name == "ENTRYPOINT"))
     assert entry[0] == "/opt/heliograph/bin/heliograph"
     options = parsed([*entry[1:], "m.hgm", "--tls-cert", "server.pem", "--tokens", "tokens"])
@@ -63,7 +65,7 @@ def test_the_image_runs_as_its_own_user() -> None:
 
 
 def test_the_unit_has_valid_options() -> None:
-    """The unit's command has valid options, and its sandbox removes unneeded privileges."""
+    """The command of the unit has valid options, and its sandbox removes privileges that are not needed."""
     unit = configparser.RawConfigParser(strict=False, comment_prefixes=("#",))
     unit.optionxform = str  # type: ignore[assignment, method-assign]
     unit.read(PACKAGING / "heliograph.service", encoding="utf-8")
@@ -72,7 +74,7 @@ def test_the_unit_has_valid_options() -> None:
     assert words[0].endswith("/heliograph")
     options = parsed(words[1:])
     assert options["metrics_address"] == ":9090"
-    # SIGHUP reads the tokens again, but systemd does not copy credentials again, so the unit names the token file directly.
+    # SIGHUP reads the tokens again. systemd does not copy credentials again, so the unit names the file of tokens directly.
     assert "CREDENTIALS" not in str(options["tokens"])
     assert "CREDENTIALS" in str(options["tls_cert"])
     # systemd's reload waits until the service listens
@@ -81,20 +83,20 @@ def test_the_unit_has_valid_options() -> None:
     assert service["KillMode"] == "mixed"  # systemd sends SIGTERM only to the service, which ends its engines
     stop = re.fullmatch(r"(\d+)", service["TimeoutStopSec"])
     assert stop is not None
-    assert int(stop[1]) > 60  # systemd waits longer than the grace period
+    assert int(stop[1]) > 60  # systemd waits longer than the grace period of the service
     for name in ("NoNewPrivileges", "ProtectSystem", "DynamicUser", "PrivateTmp", "SystemCallFilter", "RestrictNamespaces"):
         assert service[name]
     assert service["CapabilityBoundingSet"] == ""
 
 
 def test_an_invalid_option_is_detected() -> None:
-    """The check detects an invalid option."""
+    """The check detects an option that is not valid."""
     with pytest.raises(Exception, match="--no-such"):
         parsed(["serve", "m.hgm", "--no-such"])
 
 
 def test_versions_of_uvicorn() -> None:
-    """The service runs only with the tested versions of uvicorn, which the package requires."""
+    """The service runs only with the versions of uvicorn that were tested; the package requires these versions."""
     from heliograph.serving.uvicorn_protocol import ACCEPTED_VERSIONS, require_accepted_version
 
     require_accepted_version()

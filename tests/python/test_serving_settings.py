@@ -1,4 +1,4 @@
-"""A service takes settings from the command line, the environment and a file, by the same names."""
+"""A service takes its settings from the command line, the environment and a file, under the same names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ device = ["cuda:0", "cuda:1"]
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
-    """Collects the settings by which `heliograph serve` would start a service."""
+    """Collects the settings with which `heliograph serve` would start a service."""
     found: list[Settings] = []
     monkeypatch.setattr(server, "run", lambda settings: found.append(settings) or 0)
     for name in SETTINGS:
@@ -41,7 +41,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
 
 
 def test_a_settings_file_is_read(tmp_path: Path) -> None:
-    """A file has sizes and times as text or numbers; its paths are relative to its folder."""
+    """A file gives sizes and times as texts or numbers. The paths in the file are relative to the folder of the file."""
     path = tmp_path / "heliograph.toml"
     path.write_text(FILE)
     assert Settings(**from_file(path)) == Settings(
@@ -89,7 +89,7 @@ def test_the_settings_file_of_the_page_is_valid(tmp_path: Path) -> None:
     ],
 )
 def test_an_invalid_settings_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    """The error names the file, the key, the value and the allowed values."""
+    """The error names the file, the key and the value, and lists the allowed values."""
     path = tmp_path / "heliograph.toml"
     path.write_text(text)
     with pytest.raises(hg.ParameterError) as caught:
@@ -101,7 +101,7 @@ def test_an_invalid_settings_file_is_refused(tmp_path: Path, text: str, said: st
 def test_options_precede_variables_and_files(
     tmp_path: Path, served: list[Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Options have precedence over variables, variables over the file, and the file over defaults."""
+    """Options have precedence over variables, variables over the file, and the file over the defaults."""
     path = tmp_path / "heliograph.toml"
     path.write_text(FILE + 'max_queue = 1\nmax_uploads = 2\ntls_cert = "server.pem"\n')
     monkeypatch.setenv("HELIOGRAPH_MAX_QUEUE", "3")
@@ -123,7 +123,9 @@ def test_options_precede_variables_and_files(
 def test_an_invalid_variable(
     served: list[Settings], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The error of a variable names the option and the variable. Kubernetes sets such a port for a Service of this name."""
+    """If a variable is invalid, the error names the option and the variable. Kubernetes sets such a value if a Service has
+    this name.
+    """
     monkeypatch.setenv("HELIOGRAPH_PORT", "tcp://10.0.0.1:8443")
     assert command(["serve", "digits.hgm", "--store", "x"]) == 2
     error = capsys.readouterr().err
@@ -132,7 +134,7 @@ def test_an_invalid_variable(
 
 
 def test_the_page_has_every_setting(served: list[Settings], capsys: pytest.CaptureFixture[str]) -> None:
-    """The help and docs/serving.md name every setting, and defaults are those of `Settings`."""
+    """The help and docs/serving.md name every setting, and their defaults are those of `Settings`."""
     assert command(["serve", "--help"]) == 0
     text = capsys.readouterr().out
     page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")

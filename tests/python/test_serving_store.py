@@ -1,4 +1,4 @@
-"""Tests the store of keys on full and read-only disks and under jumps of the system clock: no data is lost unnecessarily."""
+"""Tests the store of keys on full and read-only disks and if the system clock jumps. No data is lost unnecessarily."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ YEAR = 365 * DAY
 
 
 def made_keys() -> bytes:
-    """Returns evaluation keys of a small set, 0.1 MB."""
+    """Returns evaluation keys of a small set; they have 0.1 MB."""
     secret = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20, slots=100))
     return bytes(secret.evaluation_keys(rotations=[]).to_bytes())
 
 
 @pytest.fixture(scope="module")
 def keys() -> bytes:
-    """Returns keys for tests that only read them."""
+    """Returns keys for tests that do not change them."""
     return made_keys()
 
 
@@ -51,12 +51,12 @@ class Clock:
         self.wall, self.steady = self.wall + seconds, self.steady + seconds
 
     def starts_anew(self) -> None:
-        """Restarts the monotonic clock, as a reboot does."""
+        """Starts the monotonic clock again, as a reboot does."""
         self.steady = 5.0
 
 
 def store_of(folder: Path, clock: Clock, days: float = 30.0) -> Store:
-    """Returns a store without limits."""
+    """Returns a store whose sizes are practically not limited."""
     return Store(
         folder,
         Settings(quota=1 << 40, store_capacity=1 << 40, time_to_live=days * DAY),
@@ -66,7 +66,7 @@ def store_of(folder: Path, clock: Clock, days: float = 30.0) -> Store:
 
 
 def sent(store: Store, data: bytes, owner: str = "ann") -> str:
-    """Uploads data and returns the digest."""
+    """Uploads data and returns its digest."""
     digest = hashlib.sha256(data).hexdigest()
     have, whole = store.progress(owner, digest)
     if not whole:
@@ -77,7 +77,7 @@ def sent(store: Store, data: bytes, owner: str = "ann") -> str:
 
 
 def days(store: Store, clock: Clock, count: int) -> None:
-    """Advances by days, with a sweep every hour."""
+    """Advances by some days, with a sweep every hour."""
     for _ in range(24 * count):
         clock.passes(3600)
         store.sweep()
@@ -87,7 +87,7 @@ def days(store: Store, clock: Clock, count: int) -> None:
 
 
 def test_unused_keys_expire(tmp_path: Path, keys: bytes) -> None:
-    """Keys expire after 30 days without use; a use restarts the period, a restart of the service does not."""
+    """Keys expire after 30 days without use. A use starts this period again; a restart of the service does not."""
     clock = Clock()
     store = store_of(tmp_path, clock)
     digest = sent(store, keys)
@@ -108,7 +108,7 @@ def test_unused_keys_expire(tmp_path: Path, keys: bytes) -> None:
 @pytest.mark.parametrize("jump", [YEAR, -YEAR, 40 * DAY])
 @pytest.mark.parametrize("stopped", [False, True])
 def test_jumps_of_the_clock_delete_nothing(tmp_path: Path, keys: bytes, jump: float, stopped: bool) -> None:
-    """A jump of the wall clock by a year, during operation or between runs, deletes nothing, and ages continue."""
+    """If the wall clock jumps by a year, during operation or between runs, nothing is deleted, and ages continue."""
     clock = Clock()
     store = store_of(tmp_path, clock)
     digest = sent(store, keys)
@@ -123,7 +123,7 @@ def test_jumps_of_the_clock_delete_nothing(tmp_path: Path, keys: bytes, jump: fl
         store.close()
         store = store_of(tmp_path, clock)
     assert store.sweep() == []
-    assert store.progress("ann", half) == (5000, False)  # an unfinished upload also stays
+    assert store.progress("ann", half) == (5000, False)  # an unfinished upload also remains
     store.path("ann", digest, "keys")
     (told,) = store.clock.jumps()
     assert abs(told - jump) < 1
@@ -137,7 +137,9 @@ def test_jumps_of_the_clock_delete_nothing(tmp_path: Path, keys: bytes, jump: fl
 
 
 def test_downtime_does_not_count_towards_expiry(tmp_path: Path, keys: bytes) -> None:
-    """Downtime of the service does not count towards expiry; a restart within a minute does."""
+    """Time in which the service does not run does not count towards expiry. The time does count if the service restarts
+    within a minute.
+    """
     clock = Clock()
     store = store_of(tmp_path, clock)
     sent(store, keys)
@@ -153,7 +155,7 @@ def test_downtime_does_not_count_towards_expiry(tmp_path: Path, keys: bytes) -> 
 
 
 def test_abandoned_uploads_are_deleted(tmp_path: Path, keys: bytes) -> None:
-    """Unfinished uploads are deleted after a day without data."""
+    """An unfinished upload is deleted after a day without data."""
     clock = Clock()
     store = store_of(tmp_path, clock)
     digest = hashlib.sha256(keys).hexdigest()
@@ -168,14 +170,14 @@ def test_abandoned_uploads_are_deleted(tmp_path: Path, keys: bytes) -> None:
 
 
 def libfaketime() -> str | None:
-    """Returns the path of Debian's libfaketime, which changes a process's clock, or None."""
+    """Returns the path of Debian's libfaketime, which changes the clock of a process, or None."""
     return next((str(path) for path in Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None)
 
 
 @pytest.mark.full
 @pytest.mark.skipif(libfaketime() is None, reason="libfaketime is not installed")
 def test_a_service_keeps_keys_when_its_clock_is_set(tmp_path: Path) -> None:
-    """If the clock of `heliograph serve` is set forward and back by a year, keys still work and the log reports the jumps."""
+    """If the clock of `heliograph serve` is set forward and back by a year, keys still work, and the log reports both jumps."""
     pytest.importorskip("uvicorn")
     digits, at = rig.export(tmp_path)[0], tmp_path / "clock"
     at.write_text("+0")
@@ -214,7 +216,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, left: int = 0) -> Path:
-    """Fills the disk, leaving `left` bytes."""
+    """Fills the disk until `left` bytes are free."""
     path = disk / "other"
     with path.open("ab", buffering=0) as file:
         try:
@@ -227,7 +229,9 @@ def fill(disk: Path, left: int = 0) -> Path:
 
 
 def test_a_service_on_a_full_disk(tmp_path: Path, disk: Path) -> None:
-    """On a full disk refusals are typed, stored keys work, uploads continue later, and revoked keys are deleted."""
+    """On a full disk, requests are refused by typed errors, stored keys work, uploads continue later, and revoked keys are
+    deleted.
+    """
     pytest.importorskip("uvicorn")
     digits = rig.export(tmp_path)[0]
     store = disk / "store"
@@ -250,7 +254,7 @@ def test_a_service_on_a_full_disk(tmp_path: Path, disk: Path) -> None:
         assert np.array_equal(first.run(DIGIT), expected())
         shares: list[float] = []
         second.upload_keys(made, shares.append)
-        assert shares[0] > there / len(made.to_bytes())  # the upload does not start from the beginning
+        assert shares[0] > there / len(made.to_bytes())  # the upload does not start again from the beginning
         second._secret = secret
         assert np.array_equal(second.run(DIGIT), expected())
         fill(disk)
@@ -270,12 +274,12 @@ def test_a_service_on_a_full_disk(tmp_path: Path, disk: Path) -> None:
 
 
 def service_part(store: Path, digest: str) -> Path:
-    """Returns the file of an unfinished upload."""
+    """Returns the file of the unfinished upload."""
     return next(store.glob(f"*/{digest}.*.part"))
 
 
 def test_a_store_on_a_full_disk(disk: Path, keys: bytes) -> None:
-    """On a full disk a new client gets QuotaError, eviction still works, and a restart finds all objects."""
+    """On a full disk a new client gets a QuotaError, eviction still works, and a restart finds all objects."""
     room = int(1.5 * len(keys))
     store = Store(disk / "store", Settings(store_capacity=room))
     digest = sent(store, keys)
@@ -285,9 +289,9 @@ def test_a_store_on_a_full_disk(disk: Path, keys: bytes) -> None:
     store.close()
     again = Store(disk / "store", Settings(store_capacity=room))
     assert [record.digest for record in again.records("ann")] == [digest]
-    upload = again.begin("ann", "0" * 64, 0, len(keys))  # the first object may be evicted
+    upload = again.begin("ann", "0" * 64, 0, len(keys))  # the first object may have been evicted
     assert upload.offset == 0
-    assert again.records("ann")  # announced bytes evict no object
+    assert again.records("ann")  # bytes that are only announced evict no object
     upload.write(keys)
     assert not again.records("ann")
     with pytest.raises(hg.HeliographError, match="evicted to make room"):
@@ -302,7 +306,7 @@ def test_a_store_on_a_full_disk(disk: Path, keys: bytes) -> None:
 
 @contextmanager
 def read_only(disk: Path) -> Iterator[None]:
-    """Remounts the disk read-only, as the kernel does after an error."""
+    """Remounts the disk as read-only, as the kernel does after an error."""
     subprocess.run(["mount", "--bind", disk, disk], check=True)
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", disk], check=True)
@@ -312,8 +316,9 @@ def read_only(disk: Path) -> Iterator[None]:
 
 
 def test_a_store_on_a_read_only_disk(disk: Path, keys: bytes) -> None:
-    """On a read-only disk stored keys work; a revocation is refused, has no effect and can be repeated; a start is
+    """On a read-only disk, stored keys work. A revocation is refused, has no effect and can be repeated, and a start is
     refused.
+
     """
     store = Store(disk / "store", Settings())
     digest, half = sent(store, keys), hashlib.sha256(b"half").hexdigest()
@@ -342,7 +347,7 @@ def test_a_store_on_a_read_only_disk(disk: Path, keys: bytes) -> None:
 
 
 def test_expiry_on_a_read_only_disk(disk: Path, keys: bytes) -> None:
-    """Expired objects are unusable at once and are deleted when the disk is writable."""
+    """Expired objects cannot be used any more, and are deleted when the disk is writable."""
     clock = Clock()
     store = store_of(disk / "store", clock)
     digest = sent(store, keys)
@@ -356,7 +361,7 @@ def test_expiry_on_a_read_only_disk(disk: Path, keys: bytes) -> None:
 
 
 def test_a_service_on_a_read_only_disk(tmp_path: Path, disk: Path) -> None:
-    """Jobs are answered; a revocation is a typed error, and the log has the system's error."""
+    """Jobs are answered. A revocation gives a typed error, and the log has the error of the system."""
     pytest.importorskip("uvicorn")
     digits = rig.export(tmp_path)[0]
     with running(digits, "--store", disk / "store") as service:
@@ -376,17 +381,17 @@ def test_a_service_on_a_read_only_disk(tmp_path: Path, disk: Path) -> None:
             client.run(DIGIT)
 
 
-# Records and formats
+# Records and their formats
 
 
 def record_of(folder: Path) -> Path:
-    """Returns the file of the only record."""
+    """Returns the file of the only record that exists."""
     (found,) = (path for path in folder.glob("*/*.json") if path.name != "owner.json")
     return found
 
 
 def test_revocations_are_kept_forever(tmp_path: Path, keys: bytes) -> None:
-    """Revocations are kept forever; records of expired objects are deleted after a month."""
+    """Revocations are kept forever, and records of expired objects are deleted after a month."""
     clock = Clock()
     store = store_of(tmp_path, clock)
     store.revoke("ann", sent(store, keys))
@@ -397,7 +402,7 @@ def test_revocations_are_kept_forever(tmp_path: Path, keys: bytes) -> None:
 
 
 def test_records_of_a_later_version_are_kept(tmp_path: Path, keys: bytes) -> None:
-    """Unknown fields of a later version are kept; an unknown state is refused."""
+    """Fields that only a later version knows are kept; an unknown state is refused."""
     store = Store(tmp_path, Settings())
     digest = sent(store, keys)
     store.revoke("ann", digest)
@@ -412,7 +417,7 @@ def test_records_of_a_later_version_are_kept(tmp_path: Path, keys: bytes) -> Non
     record.write_text(json.dumps(json.loads(record.read_text()) | {"state": "kept", "nbytes": len(keys)}))
     (record.parent / f"{digest}.hg").write_bytes(keys)
     store = Store(tmp_path, Settings())
-    store.revoke("ann", digest)  # this use writes the record again
+    store.revoke("ann", digest)  # this use makes the store write the record again
     store.close()
     told = json.loads(record.read_text())
     assert (told["later"], told["state"]) == ([1, "two"], "revoked")
@@ -423,7 +428,9 @@ def test_records_of_a_later_version_are_kept(tmp_path: Path, keys: bytes) -> Non
 
 @pytest.mark.parametrize("damage", ["", "nonsense", "{}", "[]", '{"digest": 1}', '"text"'])
 def test_a_damaged_record_forgets_no_revocation(tmp_path: Path, keys: bytes, damage: str) -> None:
-    """Objects with a damaged record cannot be used or uploaded again, because they may have been revoked; others work."""
+    """If the record of an object is damaged, the object cannot be used or uploaded again, because it may have been revoked.
+    Other objects work.
+    """
     store = Store(tmp_path, Settings())
     digest, other = sent(store, keys), sent(store, made_keys())
     store.close()
@@ -440,8 +447,9 @@ def test_a_damaged_record_forgets_no_revocation(tmp_path: Path, keys: bytes, dam
 
 
 def test_a_damaged_client_name_is_restored_from_records(tmp_path: Path, keys: bytes) -> None:
-    """The client's name is also in the records; without either, the store is not opened, because revocations could be
-    lost.
+    """The name of a client is also in the records. If it is in neither place, the store is not opened, because revocations
+    could be lost.
+
     """
     store = Store(tmp_path, Settings())
     digest = sent(store, keys)
@@ -460,7 +468,7 @@ def test_a_damaged_client_name_is_restored_from_records(tmp_path: Path, keys: by
 
 
 def test_formats_of_stores_are_checked(tmp_path: Path, keys: bytes) -> None:
-    """A store without a format file gets one; a later or damaged format is refused by name."""
+    """A store without a format file gets one. If the format is later or the file is damaged, the error names it."""
     store = Store(tmp_path, Settings())
     digest = sent(store, keys)
     store.revoke("ann", digest)
@@ -470,7 +478,7 @@ def test_formats_of_stores_are_checked(tmp_path: Path, keys: bytes) -> None:
     first = (
         '"owner": "ann", "kind": "keys", "nbytes": 131808, "added": 1795732190.5, "used": 1795732191.25, "state": "revoked"}'
     )
-    # a store without a format file, as the first version wrote it
+    # makes a store without a format file, as the first version wrote it
     next(tmp_path.glob(f"*/{digest}.json")).write_text(f'{{"digest": "{digest}", {first}')
     store = Store(tmp_path, Settings())
     assert [record.digest for record in store.records("ann")] == [kept]
@@ -490,7 +498,7 @@ def test_formats_of_stores_are_checked(tmp_path: Path, keys: bytes) -> None:
 
 
 def restored(backup: Path, folder: Path, before: Path | None = None) -> None:
-    """Restores a backup by the commands of docs/serving.md, with the revocations of the previous store."""
+    """Restores a backup by the commands in docs/serving.md, and adds the revocations of the previous store."""
     commands = DOCS.read_text(encoding="utf-8").partition("<!-- restore -->")[2].partition("```sh\n")[2].partition("```")[0]
     copy, merge = commands.splitlines()
     places = {
@@ -505,8 +513,9 @@ def restored(backup: Path, folder: Path, before: Path | None = None) -> None:
 
 
 def test_a_backup_of_an_open_store_is_valid(tmp_path: Path, keys: bytes) -> None:
-    """A copy of an open store is a valid backup: objects are complete, an unfinished upload continues, and files are
+    """A copy of an open store is a valid backup. Objects are complete, an unfinished upload continues, and files are
     private.
+
     """
     store, more = Store(tmp_path / "store", Settings()), made_keys()
     digest, half = sent(store, keys), hashlib.sha256(more).hexdigest()
@@ -527,7 +536,10 @@ def test_a_backup_of_an_open_store_is_valid(tmp_path: Path, keys: bytes) -> None
 
 
 def test_a_restored_backup_keeps_later_revocations(tmp_path: Path, keys: bytes) -> None:
-    """A restored backup keeps the revocations of the previous store, if it is readable, and deletes those objects."""
+    """A restored backup takes over the revocations of the previous store if that store can be read. The restored store
+    deletes the revoked objects.
+
+    """
     store = Store(tmp_path / "store", Settings())
     digest, kept = sent(store, keys), sent(store, made_keys())
     subprocess.run(["cp", "-a", tmp_path / "store", tmp_path / "backup"], check=True)

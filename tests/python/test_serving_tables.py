@@ -1,4 +1,4 @@
-"""Tests the tables of a service: look-ups by key and number, nearest vectors, errors, a killed engine."""
+"""Tests the tables of a service: look-ups by key and by number, nearest vectors, errors, and a killed engine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PEOPLE = {"phone": ["+41 44 1", "+41 44 2", "+41 44 3"], "name": ["Ada", "Grace"
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Runs a service with two tables, vectors and a model."""
+    """Runs a service that has two tables, vectors and a model."""
     folder = tmp_path_factory.mktemp("tables")
     hg.pir.Database(PEOPLE, key="phone").save(folder / "phones.hgd", title="people")
     hg.pir.Database(ROWS).save(folder / "rows.hgd")
@@ -41,7 +41,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def test_rows_by_key_and_number(service: Running) -> None:
-    """Look-ups need no uploaded keys, may be concurrent, and leave no row number in the log."""
+    """Look-ups need no uploaded keys, may run concurrently, and leave no row number in the log."""
     phones, rows = client_of(service, "phones"), client_of(service, "rows")
     assert phones.get("+41 44 2") == {"phone": "+41 44 2", "name": "Grace", "balance": -7}
     assert phones.get("+41 44 9") is None
@@ -64,7 +64,7 @@ def test_rows_by_key_and_number(service: Running) -> None:
 
 
 def test_nearest_vectors_are_found(service: Running, tmp_path: Path) -> None:
-    """Nearest vectors are found by id with exact scores; missing keys and keys of another layout are refused."""
+    """Nearest vectors are found by id, with exact scores. Missing keys and keys of another layout are refused."""
     faces = client_of(service, "faces")
     with pytest.raises(hg.MissingKeyError, match="upload_keys"):
         faces.nearest(BASE[0])
@@ -93,7 +93,7 @@ def test_nearest_vectors_are_found(service: Running, tmp_path: Path) -> None:
 
 
 def test_the_command_looks_up(service: Running, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """`heliograph client --get` and `inspect` show rows, and one line if there is no row."""
+    """`heliograph client --get` and `inspect` show rows; if there is no row, one line says so."""
     address = f"http://127.0.0.1:{service.ports['http']}"
     assert command(["client", address, "--model", "phones", "--get", "+41 44 3"]) == 0
     assert "Emmy" in capsys.readouterr().out
@@ -108,7 +108,7 @@ def test_the_command_looks_up(service: Running, capsys: pytest.CaptureFixture[st
 
 
 def test_refusals(service: Running) -> None:
-    """Runs of a table, look-ups in a model, queries for another table and invalid bytes are refused."""
+    """Running a table, look-ups in a model, queries for another table, and invalid bytes are refused."""
     phones, rows, digits = (client_of(service, name) for name in ("phones", "rows", "digits"))
     with pytest.raises(hg.ParameterError, match=r"client\.get"):
         phones.run([1])
@@ -129,7 +129,7 @@ def test_refusals(service: Running) -> None:
 
 
 def test_an_engine_that_is_killed(service: Running) -> None:
-    """After an engine is killed, the next one prepares the tables and answers."""
+    """After an engine is killed, the next engine prepares the tables and answers."""
     rows = client_of(service, "rows")
     (engine,) = service.engines()
     stop(engine)
@@ -145,7 +145,7 @@ def test_an_engine_that_is_killed(service: Running) -> None:
 
 
 def test_loaded_tables_answer_clients_of_saved_ones(tmp_path: Path) -> None:
-    """A loaded table answers clients of the saved one and accepts updates; damaged files and bad names are refused."""
+    """A loaded table answers clients of the saved table and accepts updates. Damaged files and bad names are refused."""
     db = hg.pir.Database(PEOPLE, key="phone")
     client = db.client()
     db.save(tmp_path / "t.hgd")
@@ -181,7 +181,9 @@ def test_loaded_tables_answer_clients_of_saved_ones(tmp_path: Path) -> None:
 
 
 def test_an_updated_table_answers_earlier_queries(tmp_path: Path) -> None:
-    """SIGHUP loads an updated file; queries made before are answered from the new rows, and wrong files change nothing."""
+    """SIGHUP loads an updated file. Queries that were made before are answered from the new rows. Wrong files change
+    nothing.
+    """
     people, vectors = hg.pir.Database(PEOPLE, key="phone"), hg.knn.Vectors(BASE, ids=IDS)
     rows = hg.pir.Database(ROWS)
     files = [tmp_path / name for name in ("phones.hgd", "rows.hgd", "faces.hgv")]
@@ -199,7 +201,7 @@ def test_an_updated_table_answers_earlier_queries(tmp_path: Path) -> None:
         assert phones.get("+41 44 9") is None
         people.update({"phone": ["+41 44 9", "+41 44 2"], "name": ["Sofja", "Marie"], "balance": [5, 6]})
         people.remove(["+41 44 1"])
-        rows.update(255 - ROWS[:299], rows=range(299))  # changes most rows, so that the table is prepared again
+        rows.update(255 - ROWS[:299], rows=range(299))  # changes most rows, so the table is prepared again
         changed = BASE.copy()
         changed[42] = -BASE[42]
         vectors.replace(42, changed[42:43])
@@ -219,7 +221,7 @@ def test_an_updated_table_answers_earlier_queries(tmp_path: Path) -> None:
                 "+41 44 2" if name == "phones" else 1
             )
 
-        hg.pir.Database(PEOPLE, key="phone").save(files[0])  # a different table with the same rows
+        hg.pir.Database(PEOPLE, key="phone").save(files[0])  # a different table that has the same rows
         files[1].write_bytes(files[1].read_bytes()[:-1])
         service.signal(signal.SIGHUP)
         service.until(lambda: len(service.events("model_reload_failed")) == 2)

@@ -1,4 +1,4 @@
-"""Tests batches of several clients' queries to one table: separation of clients, limits, faults within a batch."""
+"""Tests batches of queries that several clients send to one table: separation of clients, limits, and faults within a batch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BASE = np.random.default_rng(2).integers(-128, 128, (500, 12), dtype=np.int8)
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Writes rows by number, vectors, and two models."""
+    """Writes rows with numbers, vectors, and two models."""
     folder = tmp_path_factory.mktemp("together")
     hg.pir.Database(ROWS).save(folder / "rows.hgd")
     hg.knn.Vectors(BASE).save(folder / "faces.hgv")
@@ -43,7 +43,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 class Crowd:
-    """A service with several named clients, and its metrics of batches."""
+    """A service with several named clients, and the metrics of its batches."""
 
     def __init__(self, service: Running, words: dict[str, str]) -> None:
         self.service, self._tokens = service, words
@@ -54,11 +54,11 @@ class Crowd:
         return hg.Client(f"http://127.0.0.1:{self.service.ports['http']}", model=model, token=self._tokens[name], **options)
 
     def asked(self, work: Callable[..., Any], *given: Any, **named: Any) -> Future[Any]:
-        """Runs a call on its own thread and returns its future."""
+        """Runs a call on a separate thread and returns its future."""
         return self._threads.submit(work, *given, **named)
 
     def readings(self, model: str) -> tuple[int, int, int]:
-        """Returns the counts of a table's batches, of their queries, and of batches of one query."""
+        """Returns three counts for a table: batches, queries in batches, and batches of one query."""
         port = self.service.ports["metrics"]
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as reply:
             lines = reply.read().decode().splitlines()
@@ -74,10 +74,10 @@ class Crowd:
 
     @contextlib.contextmanager
     def gathered(self, count: int) -> Iterator[None]:
-        """Keeps the engine busy until `count` queries, sent in the block, are waiting, so that they form a batch."""
+        """Keeps the engine busy until `count` queries from the block are waiting, so that they form a batch."""
         slow = self.client("carl", "slow")
         party(slow)
-        # otherwise the engine might still compute an earlier job, and the queries would overtake the slow run
+        # if the engine still computed an earlier job, the queries would overtake the slow run
         self.waiting(0)
         run = self.asked(slow.run, DIGIT)
         self.service.until(lambda: slow.status()["engines"][0]["jobs"])
@@ -109,7 +109,7 @@ def place(files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def test_queries_of_several_clients_form_a_batch(place: Crowd) -> None:
-    """Queries of several clients form one batch, and each client gets its own row."""
+    """The queries of several clients form one batch, and each client gets its own row."""
     before = place.readings("rows")
     ann, bob = place.client("ann", "rows"), place.client("bob", "rows")
     numbers = [7, 7, 299, 0, 100, 12, 13]
@@ -123,7 +123,7 @@ def test_queries_of_several_clients_form_a_batch(place: Crowd) -> None:
 
 
 def test_vector_queries_form_batches(place: Crowd) -> None:
-    """Vector queries under different keys form batches of at most four."""
+    """Queries for vectors with different keys form batches of at most four queries."""
     faces = []
     for name in ("ann", "bob", "carl", "ann", "bob", "carl"):
         faces.append(place.client(name, "faces"))
@@ -139,7 +139,7 @@ def test_vector_queries_form_batches(place: Crowd) -> None:
 
 
 def test_an_invalid_query_affects_no_other_of_its_batch(place: Crowd) -> None:
-    """An invalid query fails by its own error, at reading or during computation; the others of its batch are answered."""
+    """An invalid query fails by its own error, when it is read or computed. The other queries of its batch are answered."""
     ann, bob = place.client("ann", "rows"), place.client("bob", "rows")
     question = ann.table.ask(1)
     keys = np.stack([query.keys for query in question._queries])
@@ -167,7 +167,7 @@ def test_an_invalid_query_affects_no_other_of_its_batch(place: Crowd) -> None:
     for client in faces:
         parties.append(hg.SecretKey.generate(client.half.parameters))  # type: ignore[union-attr]
         client.upload_keys(parties[-1])
-    # A tensor under this key that is not a query vector.
+    # A tensor that has this key but is not a query vector.
     body = parties[0].encrypt(np.zeros((1, 4096), int), slots=1).to_bytes()
     with place.gathered(3):
         near = [place.asked(client.nearest, BASE[1], k=1) for client in faces[1:]]
@@ -180,7 +180,7 @@ def test_an_invalid_query_affects_no_other_of_its_batch(place: Crowd) -> None:
 
 
 def test_a_cancelled_or_late_query_is_not_computed(place: Crowd) -> None:
-    """A cancelled or late query ends at once and is not computed; the others are answered together."""
+    """A query that is cancelled or late ends at once and is not computed. The other queries are answered together."""
     ann, bob = place.client("ann", "rows"), place.client("bob", "rows")
     before, logged, ended = place.readings("rows"), len(place.service.events("job_ended")), threading.Event()
 
@@ -195,8 +195,8 @@ def test_a_cancelled_or_late_query_is_not_computed(place: Crowd) -> None:
 
     with place.gathered(4):
         came = place.asked(asyncio.run, several())
-        place.waiting(6)  # the job of the engine and these five queries
-        # the service estimates the engine's current job and accepts the first sufficient deadline
+        place.waiting(6)  # the job that the engine runs, and these five queries
+        # the service estimates the duration of the engine's job and accepts the first deadline that suffices
         for deadline in (2.5, 10, 40):
             with pytest.raises((hg.DeadlineError, hg.BusyError, hg.UnreachableError)) as caught:
                 bob.get(9, deadline=deadline)
@@ -213,8 +213,9 @@ def test_a_cancelled_or_late_query_is_not_computed(place: Crowd) -> None:
 
 
 def test_after_a_killed_batch_queries_run_separately(place: Crowd) -> None:
-    """After an engine is killed during a batch, the next one answers each query separately, in case one caused the
-    failure.
+    """If an engine is killed during a batch, the next engine answers each query separately, because one query may have
+    caused the failure.
+
     """
     rows = [place.client(name, "rows") for name in ("ann", "bob", "carl")]
     (engine,) = place.service.engines()
@@ -230,8 +231,9 @@ def test_after_a_killed_batch_queries_run_separately(place: Crowd) -> None:
 
 
 def test_bounds(files: list[Path], tmp_path: Path) -> None:
-    """`--max-batch-size`, `--max-jobs-per-client` and `--max-queue` limit the batch, a client's jobs and all jobs; others wait or get a typed
-    error.
+    """`--max-batch-size`, `--max-jobs-per-client` and `--max-queue` limit the batch, the jobs of a client and all jobs.
+    Other jobs wait or get a typed error.
+
     """
     with crowd(files, tmp_path, "--max-batch-size", "3", "--max-jobs-per-client", "8", "--max-queue", "8") as place:
         ann, bob = place.client("ann", "rows"), place.client("bob", "rows")
@@ -248,7 +250,7 @@ def test_bounds(files: list[Path], tmp_path: Path) -> None:
 
 
 def test_batches_take_queries_in_turn() -> None:
-    """Batches take queries in turn, in each client's order, and do not delay other jobs."""
+    """Batches take queries in turn, in the order of each client, and do not delay other jobs."""
     from heliograph.serving.jobs import Job, JobSpec, Queue, group_of
 
     def job(owner: str, number: int, kind: str = "get", model: str = "rows") -> Job:
@@ -269,7 +271,7 @@ def test_batches_take_queries_in_turn() -> None:
     assert first is not None
     assert (first.key, first.group) == (job("ann", 1).key, group)
     together = [one.key for one in iter(lambda: queue.take(group), None)]
-    assert together == [job("carl", 1).key, job("ann", 2).key]  # bob also has an earlier run
+    assert together == [job("carl", 1).key, job("ann", 2).key]  # bob also sent a run earlier
     rest = [one.key for one in iter(queue.take, None)]
     assert rest == [job("bob", 1).key, job("carl", 2).key, job("bob", 2).key]
     again = job("ann", 3)
@@ -278,11 +280,11 @@ def test_batches_take_queries_in_turn() -> None:
     assert queue.take(group) is None
 
 
-# The engine's process
+# The process of an engine
 
 
 class Line:
-    """A worker process's loop without models, and the messages from and to it."""
+    """The loop of a worker process without models, and the messages to and from it."""
 
     def __init__(self) -> None:
         from heliograph.serving.worker import Worker
@@ -297,11 +299,11 @@ class Line:
 
     @staticmethod
     def run(job: str) -> Run:
-        """Returns a job's message."""
+        """Returns the message of a job."""
         return Run(job=job, kind="get", model="t", group="get:t")
 
     def received(self, count: int) -> list[tuple[str, Any]]:
-        """Returns the next `count` messages of the worker: the outcome of a job, or the jobs of a batch."""
+        """Returns the next `count` messages of the worker. A message is the outcome of a job, or lists the jobs of a batch."""
         messages = [decode(self._lines.readline()) for _ in range(count)]
         return [
             ("begun", one.jobs) if isinstance(one, Begun) else (one.job, one.error and one.error["name"])
@@ -311,7 +313,9 @@ class Line:
 
 
 def test_a_query_of_a_running_batch_can_be_cancelled() -> None:
-    """A cancelled query of a running batch ends at once and others continue; if all are cancelled, the computation stops."""
+    """If a query of a running batch is cancelled, it ends at once and the others continue. If all are cancelled, the
+    computation stops.
+    """
     from heliograph.serving.served import Query
 
     line, inside, further = Line(), threading.Event(), threading.Event()

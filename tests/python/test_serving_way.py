@@ -1,4 +1,6 @@
-"""Tests how a service handles a job's data: reused memory, answers in memory and in files, heads and bodies of requests."""
+"""Tests how a service stores and sends the data of a job: reused memory, answers in memory and in files, heads and bodies of
+requests.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def test_memory_of_a_request_is_reused(tmp_path: Path) -> None:
-    """An engine that has read a request completely returns its memory to the next of equal size; otherwise it is
-    released.
+    """When an engine has read a request completely, its memory is used for the next request of equal size. Otherwise the
+    memory is released.
+
     """
     spool = Spool(1 << 20)
     first = spool.take("ann", 100, tmp_path / "first")
@@ -58,7 +61,7 @@ def test_memory_of_a_request_is_reused(tmp_path: Path) -> None:
 
 
 def test_retained_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The service retains a limited amount of memory, the most recently returned blocks."""
+    """The service keeps a limited amount of memory: the blocks that were returned last."""
     monkeypatch.setattr(spool_module, "_SPARE", 250)
     spool = Spool(1 << 20)
     requests = [spool.take("ann", size, tmp_path / str(size)) for size in (100, 90, 80, 300)]
@@ -68,7 +71,7 @@ def test_retained_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_mapped_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests beyond the mapped limit are written to memory files without a mapping."""
+    """Requests beyond the limit of mapped memory are written to memory files that are not mapped."""
     monkeypatch.setattr(spool_module, "_MAPPED", 150)
     spool = Spool(1 << 20)
     first, second = (spool.take("ann", 100, tmp_path / name) for name in ("first", "second"))
@@ -84,7 +87,7 @@ def test_mapped_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def filled(answer: Answer, data: bytes) -> Answer:
-    """Writes an answer as an engine does."""
+    """Writes an answer in the same way as an engine."""
     descriptor = os.open(answer.output_path(), os.O_WRONLY | os.O_CREAT, 0o600)
     os.write(descriptor, data)
     os.close(descriptor)
@@ -93,7 +96,7 @@ def filled(answer: Answer, data: bytes) -> Answer:
 
 
 def told(answer: Answer) -> bytes:
-    """Returns an answer's bytes as sent, in pieces."""
+    """Returns the bytes of an answer in the pieces in which they are sent."""
 
     async def gathered() -> bytes:
         return b"".join([piece async for piece in answer.pieces(7)])
@@ -104,18 +107,19 @@ def told(answer: Answer) -> bytes:
 
 
 def test_answers_in_memory_and_in_files(tmp_path: Path) -> None:
-    """Small answers are in memory; if there are many, the oldest move to files. Answers in memory and in files give the
-    same bytes and are released at the end."""
+    """Small answers are in memory; if there are many, the oldest answers move to files. Answers in memory and in files give
+    the same bytes, and both are released at the end.
+    """
     spool, data = Spool(0, 100), [bytes([65 + k]) * (30 + k) for k in range(4)]
     answers = [filled(spool.answer(30, tmp_path / str(k)), data[k]) for k in range(2)]
     assert not list(tmp_path.iterdir())
-    assert spool.oldest() is answers[0]  # the answer takes 61 of 100 bytes
+    assert spool.oldest() is answers[0]  # the answers take 61 of 100 bytes
     answers[0].save()
     answers[0].saved()
     assert (spool.answers, spool.oldest()) == (31, None)
     assert (tmp_path / "0").read_bytes() == data[0]
     answers += [filled(spool.answer(expected, tmp_path / str(k)), data[k]) for k, expected in ((2, None), (3, 70))]
-    # an answer of unknown size, and one that is too large
+    # an answer of unknown size, and an answer that is too large
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "2", "3"]
     assert [told(answer) for answer in answers] == data
     for answer in answers:
@@ -125,7 +129,7 @@ def test_answers_in_memory_and_in_files(tmp_path: Path) -> None:
 
 
 def test_an_answer_dropped_during_its_save_leaves_no_file(tmp_path: Path) -> None:
-    """Dropping an answer during its save leaves no file."""
+    """If an answer is dropped while it is saved, no file remains."""
     spool = Spool(0, 100)
     answer = filled(spool.answer(80, tmp_path / "answer"), b"a" * 80)
     answer.save()
@@ -136,7 +140,7 @@ def test_an_answer_dropped_during_its_save_leaves_no_file(tmp_path: Path) -> Non
 
 
 def test_memory_lent_to_an_engine_is_exclusive(tmp_path: Path) -> None:
-    """Memory shared with an engine is not given to another answer; bytes that the engine did not write are not sent."""
+    """Memory that is shared with an engine is not given to another answer. Bytes that the engine did not write are not sent."""
     spool = Spool(0, 1000)
     one, two = spool.answer(10, tmp_path / "one"), spool.answer(10, tmp_path / "two")
     assert one.output_path() == one.output_path() != two.output_path()
@@ -153,7 +157,7 @@ def test_memory_lent_to_an_engine_is_exclusive(tmp_path: Path) -> None:
 
 
 def test_small_answers_are_not_written_to_disk(place: Place) -> None:
-    """After a digit the service's folder is empty, and the answer can be read again."""
+    """After a digit is classified, the folder of the service is empty, and the answer can be read again."""
     with place.client() as client:
         party(client)
         for _ in range(3):
@@ -185,31 +189,31 @@ def replied(line: ssl.SSLSocket) -> tuple[int, bytes]:
 
 
 def head_of(place: Place, client: hg.Client, id: str, nbytes: int, *more: str) -> bytes:
-    """Returns the head of a job's request."""
+    """Returns the head of the request for a job."""
     query = f"id={id}&model=digits&keys={client.keys}&parts={nbytes}&wait=20"
     lines = [f"POST /v1/jobs?{query} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {place.tokens['ann']}"]
     return "\r\n".join([*lines, f"Content-Length: {nbytes}", *more, "", ""]).encode()
 
 
 def test_head_and_body_are_sent_in_one_write(place: Place) -> None:
-    """Head and body are sent in one write, so that a client wakes up once."""
+    """Head and body are sent in one write, so a client wakes up only once."""
     from heliograph.serving.uvicorn_protocol import _sender, _Transport
 
     written = list[list[bytes]]()
 
     class Plain:
-        """A transport that records writes and the close."""
+        """A transport that records all writes and when it is closed."""
 
         def writelines(self, lines: list[bytes]) -> None:
-            """Records a combined write."""
+            """Records a write of several pieces."""
             written.append(lines)
 
         def write(self, data: bytes) -> None:
-            """Records a single write."""
+            """Records a write of one piece."""
             written.append([data])
 
         def close(self) -> None:
-            """Records the close."""
+            """Records that the transport is closed."""
             written.append([])
 
     async def sent() -> None:
@@ -238,7 +242,7 @@ def test_head_and_body_are_sent_in_one_write(place: Place) -> None:
 
 @pytest.mark.parametrize("sizes", [(0,), (1, 2, 3), (70_000, 70_000), (150_000, 1), (197_000,)])
 def test_a_body_may_arrive_in_pieces(place: Place, sizes: tuple[int, ...]) -> None:
-    """A body in pieces, with its head or later, gives the same answer, and the connection continues."""
+    """A body that arrives in pieces, with its head or later, gives the same answer, and the connection stays open."""
     with place.client() as client, connected(place) as line:
         secret = party(client)
         body = client.model.encrypt(secret, DIGIT).to_bytes()
@@ -258,7 +262,7 @@ def test_a_body_may_arrive_in_pieces(place: Place, sizes: tuple[int, ...]) -> No
 
 
 def test_a_body_that_waits_for_100_continue(place: Place) -> None:
-    """A client that waits for "100 Continue" gets it; a refused one gets the error instead."""
+    """A client that waits for "100 Continue" gets it; if it is refused, it gets the error instead."""
     with place.client() as client, connected(place) as line:
         secret = party(client)
         body = client.model.encrypt(secret, DIGIT).to_bytes()

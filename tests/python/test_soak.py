@@ -1,4 +1,4 @@
-"""Over many rounds of mixed operations, memory use is constant, and freed memory is reused without page faults."""
+"""Over many rounds of mixed operations, the use of memory is constant, and freed memory is reused without page faults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDS = 14
 )
 @pytest.mark.parametrize("name", [pytest.param("ckks:n15-l20", marks=pytest.mark.full), "bgv:bgv-n15"])
 def test_memory_use_of_mixed_operations_is_constant(name: str, tmp_path: Path) -> None:
-    """Blocks of every size are allocated and freed; freed memory must be reused, whole or split."""
+    """Blocks of every size are allocated and freed. Freed memory must be reused, whole or split."""
     out = tmp_path / "mix.jsonl"
     command = [
         *module("runners.mix"),
@@ -44,6 +44,6 @@ def test_memory_use_of_mixed_operations_is_constant(name: str, tmp_path: Path) -
     mebibytes = [round(b / 2**20) for b in used]
     assert used[-1] <= used[6] + (8 << 20), f"bytes in use increased: {mebibytes} MiB"
     if hg.devices()[0].startswith("cpu"):
-        # Reused memory causes no page faults; a new huge page would cause one.
+        # Memory that is reused causes no page faults; a new huge page would cause one.
         computed = {k: v["page_faults"] for k, v in row["operations"].items() if k not in ("to bytes and back", "encrypt")}
         assert max(computed.values()) < 3, f"page faults per call: {computed}"

@@ -1,4 +1,4 @@
-"""Matrices on slots that are given by their diagonals."""
+"""Matrices on slots that are given as their diagonals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def p() -> Party:
 
 
 def dense(diagonals: dict[int, Any], rows: int, size: int | None = None) -> npt.NDArray[Any]:
-    """Returns the matrix [rows, rows] of diagonals modulo `size`."""
+    """Returns the matrix [rows, rows] with these diagonals, with indices modulo `size`."""
     size = size or rows
     entries = {k: np.asarray(d) for k, d in diagonals.items()}
     matrix = np.zeros((rows, rows), dtype=np.result_type(float, *entries.values()))
@@ -35,13 +35,13 @@ def dense(diagonals: dict[int, Any], rows: int, size: int | None = None) -> npt.
     return matrix
 
 
-def keys_for(p: Party, *transforms: hg.ckks.LinearTransform) -> hg.ckks.EvaluationKeys:
-    """Returns keys for these transforms alone."""
+def keys_for(p: Party, *transforms: hg.ckks.LinearTransform) -> Any:
+    """Returns keys with only the rotations of these transforms."""
     return p.secret.evaluation_keys(relinearize=False, for_=list(transforms))
 
 
 def test_diagonals_give_the_bits_of_the_dense_matrix(p: Party) -> None:
-    """Full, repeating, complex, negative and constant diagonals equal the dense matrix, also in every bit of the result."""
+    """Full, repeating, complex, negative and constant diagonals give the results of the dense matrix, in every bit."""
     diagonals = {0: real(seed=3)[:SLOTS], 1: [1, -2, 3, 4], -3: complexes(seed=4), 17: 0.25, 40: np.zeros(SLOTS)}
     matrix = dense(diagonals, SLOTS)
     sparse = hg.ckks.LinearTransform.from_diagonals(p.parameters, diagonals, level=3)
@@ -56,7 +56,7 @@ def test_diagonals_give_the_bits_of_the_dense_matrix(p: Party) -> None:
 
 @pytest.mark.parametrize("baby", [0, 1, 4])
 def test_diagonals_of_a_period(p: Party, baby: int) -> None:
-    """With a period, the diagonals are those of a small matrix on values that repeat."""
+    """With a period, the diagonals are those of a small matrix, which is applied to values that repeat."""
     period = 32
     diagonals = {k: RNG.normal(size=period) for k in (0, 1, 5, 31)}
     made = hg.ckks.LinearTransform.from_diagonals(p.parameters, diagonals, period=period, level=2, baby=baby)
@@ -66,7 +66,7 @@ def test_diagonals_of_a_period(p: Party, baby: int) -> None:
 
 
 def test_diagonals_of_slots_that_are_padded() -> None:
-    """If zeros follow the slots, entries must be inside the slots' rows and columns."""
+    """If zeros follow the slots, entries must be in the rows and columns of the slots."""
     p = Party(parameters(slots=100), rotations=(1,))
     inside = np.r_[RNG.normal(size=97), 0, 0, 0]
     diagonals = {3: inside, 0: RNG.normal(size=100), -2: np.r_[0, 0, RNG.normal(size=98)]}
@@ -90,7 +90,7 @@ def test_no_diagonals_are_the_zero_matrix(p: Party) -> None:
 
 
 def test_errors_of_diagonals(p: Party) -> None:
-    """Wrong numbers, lengths, values and kinds are refused."""
+    """Wrong numbers, lengths, values and kinds of diagonals are refused."""
     make = hg.ckks.LinearTransform.from_diagonals
     cases: list[tuple[Any, type[Exception], str]] = [
         ([np.ones(SLOTS)], hg.DtypeError, "mapping"),
@@ -140,7 +140,7 @@ def test_compact_diagonals_give_the_same_bits(p: Party) -> None:
 Block = dict[int, Any] | None
 
 
-def block_keys(p: Party, blocks: hg.ckks.BlockTransform) -> hg.ckks.EvaluationKeys:
+def block_keys(p: Party, blocks: hg.ckks.BlockTransform) -> Any:
     """Returns keys for blocks alone."""
     return p.secret.evaluation_keys(relinearize=False, for_=blocks)
 
@@ -175,6 +175,7 @@ def test_blocks(table: list[list[Block]], word_size: int) -> None:
         p.check(blocks @ x[:, 0], want[:, 0], 1e-4)
         assert (blocks @ x[:, :0]).shape == (len(table), 0)
         bound = np.abs(want).max()
+        assert y.bounds is not None
         assert bound <= y.bounds[1] * 1.001
         seen.append(p.secret.decrypt(y))
     assert np.array_equal(seen[0], seen[1])
@@ -200,7 +201,7 @@ def test_blocks_are_at_least_as_precise_as_single_matrices(p: Party) -> None:
     a = np.stack([real(seed=i) for i in range(3)])
     x = p.bound(block_keys(p, blocks), a)
     y = blocks @ x
-    z = hg.stack([sum((t @ x[i] for i, t in enumerate(row)), 0) for row in singles])
+    z: Any = hg.stack([row[0] @ x[0] + row[1] @ x[1] + row[2] @ x[2] for row in singles])
     p.check(z, expected(table, a, SLOTS), 1e-4)
     assert y.precision is not None
     assert z.precision is not None

@@ -1,4 +1,6 @@
-"""Results of SQL on encrypted tables equal DuckDB's on the clear tables; unsupported constructs are refused by name."""
+"""Results of SQL on encrypted tables equal DuckDB's on the clear tables. Unsupported constructs are refused, and the error
+names them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ ROWS = 300
 
 @cache
 def frame() -> Any:
-    """Returns a table with every kind of column and NULLs in two."""
+    """Returns a table with every kind of column; two columns have NULLs."""
     rng = np.random.default_rng(3)
     days = [datetime.date(1994, 1, 1) + datetime.timedelta(days=int(d)) for d in rng.integers(0, 400, ROWS)]
     null = rng.integers(0, 6, ROWS) == 0
@@ -47,7 +49,7 @@ def frame() -> Any:
 
 @cache
 def owner() -> tuple[Any, Any, Any]:
-    """Returns secret key, table and server."""
+    """Returns the secret key, the table and the server."""
     filters = ["day", "discount", "quantity", "flag", "paid"]
     layout = hg.sql.layout(frame(), filters=filters, sums=["price * discount", "price", "quantity"], conditions=4, depth=5)
     return served(layout, frame())
@@ -68,7 +70,7 @@ QUERIES = (
 
 @pytest.mark.parametrize("sql", QUERIES)
 def test_results_equal_duckdbs(sql: str) -> None:
-    """Results equal DuckDB's exactly; answers are serialized."""
+    """Results equal DuckDB's exactly; the answers are serialized in between."""
     secret, _, server = owner()
     answer = hg.sql.Answer.from_bytes(server.sql(sql).to_bytes())
     assert same(answer.decrypt(secret, sql=sql).rows, by_duckdb(frame(), sql), keys=2)
@@ -111,7 +113,7 @@ WHERE = st.recursive(
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(where=WHERE, grouped=st.booleans())
 def test_random_conditions(where: str, grouped: bool) -> None:
-    """Random conditions give DuckDB's result, or are refused for lack of depth."""
+    """Random conditions give the result of DuckDB, or are refused because the depth is too small."""
     secret, _, server = owner()
     head, tail = ("paid, ", " GROUP BY paid") if grouped else ("", "")
     sql = f"SELECT {head}COUNT(*), SUM(price * discount), AVG(quantity) FROM t WHERE {where}{tail}"
@@ -165,14 +167,14 @@ def test_random_conditions(where: str, grouped: bool) -> None:
     ],
 )
 def test_refused_by_name(sql: str, construct: str) -> None:
-    """Unsupported constructs and invalid queries are refused by name."""
+    """Unsupported constructs and invalid queries are refused, and the error names them."""
     with pytest.raises(hg.sql.SqlError) as found:
         owner()[2].sql(sql)
     assert found.value.construct == construct
 
 
 def test_needed_depth_is_stated() -> None:
-    """A condition that needs more depth than the table's parameters is refused with the needed depth."""
+    """If a condition needs more depth than the parameters of the table have, the error states the depth that it needs."""
     small = {"a": list(range(100)), "b": list(range(100))}
     layout = hg.sql.layout(small, filters=["a", "b"], sums=["a"], conditions=1)
     secret = hg.SecretKey.generate(layout.parameters)
@@ -182,12 +184,12 @@ def test_needed_depth_is_stated() -> None:
 
 
 def test_invalid_columns_are_refused() -> None:
-    """Invalid columns are refused by name and row."""
+    """Invalid columns are refused; the error names the column and the row."""
     data = {"a": [1, 2, 3], "b": [1.5, 2.25, 3.0]}
     with pytest.raises(hg.DtypeError, match=r"b holds real numbers.*places"):
         hg.sql.layout(data, filters=["b"])
     for announced in ({"sums": ["a * b"]}, {"compares": ["a < b"]}):
-        # Here the error must name the column's kind and not say that the column does not exist.
+        # For such a query, the error must name the kind of the column and must not say that the column does not exist.
         with pytest.raises(hg.DtypeError, match=r"b holds real numbers.*places"):
             hg.sql.layout(data, **announced)  # type: ignore[arg-type]
     with pytest.raises(hg.DtypeError, match=r"row 1: .*2\.25"):
@@ -205,7 +207,7 @@ def test_invalid_columns_are_refused() -> None:
 
 
 def test_another_key() -> None:
-    """Tables and answers state their key; another key is refused."""
+    """Tables and answers state which key they belong to; another key is refused."""
     secret, table, server = owner()
     other = hg.SecretKey.generate(table.layout.parameters)
     with pytest.raises(hg.WrongKeyError):
@@ -220,7 +222,7 @@ def test_another_key() -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    """A table can be written during encryption or afterwards; changed bytes are detected."""
+    """A table can be written while it is encrypted or afterwards. Changed bytes are detected."""
     small = {"a": [5, 7, 9], "g": ["x", "y", "x"]}
     layout = hg.sql.layout(small, filters=["g"], sums=["a"])
     secret = hg.SecretKey.generate(layout.parameters)
@@ -241,7 +243,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_inspect_describes_tables_and_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """inspect describes a table and an answer and checks their integrity without a key."""
+    """inspect describes a table and an answer, and checks without a key that they are not damaged."""
     _, table, server = owner()
     table.save(tmp_path / "t.hg")
     server.sql("SELECT SUM(price) FROM t WHERE quantity < 3").save(tmp_path / "answer.hg")
@@ -258,7 +260,7 @@ def test_inspect_describes_tables_and_answers(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_tables_of_several_ciphertexts() -> None:
-    """Results are exact if rows take several ciphertexts, the last of them not full, and sums take several limbs."""
+    """Results are exact if rows fill several ciphertexts, the last of them only partly, and sums take several limbs."""
     rng = np.random.default_rng(1)
     rows = 70_001
     large = {"a": rng.integers(0, 1000, rows), "v": rng.integers(-(10**12), 10**12, rows)}
@@ -290,7 +292,7 @@ SUMS = (
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_on_the_coprocessor(scheme: str, tmp_path: Path) -> None:
-    """Sums on the simulated co-processor, in 32-bit words, have the same bits."""
+    """Sums on the simulated co-processor, which has 32-bit words, have the same bits."""
     try:
         hg.bfv.parameters(depth=1, plain_bits=17, word_size=32)._core.on_device("rtl")
     except hg.DeviceError as error:

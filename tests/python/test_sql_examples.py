@@ -1,4 +1,4 @@
-"""The programs of examples/query, a conditional sum and a look-up, give the clear results on every device."""
+"""The programs in examples/query, a conditional sum and a look-up, give the clear results on every device."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ query = load_program(PROGRAM)
 
 
 def run(*line: str) -> subprocess.CompletedProcess[str]:
-    """Runs the program in its own process."""
+    """Runs the program in a separate process."""
     return subprocess.run([sys.executable, str(PROGRAM), *line], capture_output=True, text=True, check=False)
 
 
 def test_where() -> None:
-    """The conditional sum is right for groups with rows and without, and for tables with as many rows as slots and with one
-    row.
+    """The conditional sum is right for groups with and without rows. The sum is also right for tables with as many rows as
+    slots, and with one row.
+
     """
     parameters = query.where_parameters()
     table = query.Columns(np.arange(4096) % 7, np.arange(4096) * 400, 8)
@@ -38,8 +39,9 @@ def test_where() -> None:
 
 
 def test_look_up() -> None:
-    """Look-ups in an 8 x 8 table return its corners, and the smallest and the largest value; the answer contains no other
-    value.
+    """Look-ups in a table of 8 x 8 return its corners, its smallest value and its largest value. The answer contains no
+    other value.
+
     """
     parameters = query.look_up_parameters()
     values = np.arange(64) ** 3
@@ -50,7 +52,7 @@ def test_look_up() -> None:
 
 
 def test_look_up_in_a_large_table() -> None:
-    """A look-up is right in a table of 64 rows with as many columns as slots, of which the last row is not full."""
+    """A look-up is right in a table of 64 rows with as many columns as slots, whose last row is not full."""
     keys = np.arange(64 * 4096 - 9)
     grid = query.Grid(keys, keys % 1_000_003, 4096)
     assert (grid.rows, grid.columns) == (64, 4096)
@@ -60,7 +62,7 @@ def test_look_up_in_a_large_table() -> None:
 
 
 def test_the_server_cannot_read() -> None:
-    """Answers are encrypted under the client's key; queries for different groups have equal sizes."""
+    """Answers are encrypted under the key of the client. Queries for different groups have equal sizes."""
     secret, other = (hg.SecretKey.generate(query.look_up_parameters()) for _ in range(2))
     grid = query.Grid(np.arange(4), np.arange(4), 2)
     server = hg.Server(secret.evaluation_keys())
@@ -72,7 +74,7 @@ def test_the_server_cannot_read() -> None:
 
 
 def test_impossible_queries() -> None:
-    """Each invalid query raises its own error with the allowed values."""
+    """Each invalid query raises its own error, which lists the allowed values."""
     secret = hg.SecretKey.generate(query.look_up_parameters())
     for value in (-1, 8):
         with pytest.raises(query.QueryError, match=rf"no group {value}; they are 0 to 7"):
@@ -120,7 +122,7 @@ def test_tables_that_the_sets_do_not_hold() -> None:
 @pytest.mark.parametrize("device", places("cpu", "2*cpu/limb/uncalibrated", "cuda:0", usual=("cpu", "cuda:0")))
 @pytest.mark.parametrize("line", ["where --rows 999 --value 5", "look-up --key 63"])
 def test_on_a_device(line: str, device: str) -> None:
-    """The answer equals the answer in clear on each device, and the output names the device."""
+    """The answer equals the answer in clear on each device, and the output has the name of the device."""
     done = run(*line.split(), "--device", device)
     assert (done.returncode, done.stderr) == (0, "")
     assert "\nas in the clear" in done.stdout
@@ -128,7 +130,7 @@ def test_on_a_device(line: str, device: str) -> None:
 
 
 def test_the_program(tmp_path: Path) -> None:
-    """Tables from files work; errors are one line."""
+    """Tables can be read from files; errors have one line."""
     (tmp_path / "sales.csv").write_text("region, amount\n1, 10\n0, 5\n1, 7\n")
     done = run("where", "--csv", str(tmp_path / "sales.csv"), "--groups", "2", "--value", "1", "--device", "cpu")
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Queries on random encrypted tables give the results of DuckDB and pandas on the clear tables."""
+"""On random encrypted tables, queries give the results of DuckDB and pandas on the clear tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIRST = datetime.date(1998, 8, 1)
 
 
 def asked(table: Any, sql: str, **options: Any) -> list[tuple[Any, ...]]:
-    """Answers a query by an encrypted table, with serialized keys, table and answer."""
+    """Answers a query by an encrypted table; keys, table and answer are serialized in between."""
     layout = hg.sql.layout(table, **options)
     secret, _, server = served(layout, table)
     rows: list[tuple[Any, ...]] = hg.sql.Answer.from_bytes(server.sql(sql).to_bytes()).decrypt(secret, sql=sql).rows
@@ -35,7 +35,7 @@ def asked(table: Any, sql: str, **options: Any) -> list[tuple[Any, ...]]:
 
 @cache
 def lineitem() -> Any:
-    """Returns a table like TPC-H's lineitem with a few hundred rows."""
+    """Returns a table like TPC-H's lineitem that has a few hundred rows."""
     rng, rows = np.random.default_rng(11), 400
 
     def money(values: Any, places: int = 2) -> Any:
@@ -61,7 +61,7 @@ COUNT(*) AS count_order FROM t WHERE shipdate <= DATE '1998-12-01' - INTERVAL '9
 
 
 def test_query_1_of_tpc_h() -> None:
-    """The answer to TPC-H query 1, the pricing summary, is exactly that of DuckDB and pandas."""
+    """The answer to query 1 of TPC-H, the pricing summary, is exactly that of DuckDB and pandas."""
     sums = ["quantity", "price", "discount", "price * discount", "price * tax", "price * discount * tax"]
     ours = asked(lineitem(), Q1, filters=["returnflag", "linestatus", "shipdate"], sums=sums)
     assert same(ours, by_duckdb(lineitem(), Q1), keys=2)
@@ -93,8 +93,9 @@ def test_query_1_of_tpc_h() -> None:
     ],
 )
 def test_nulls_negatives_and_nothing(sql: str) -> None:
-    """Answers are right for groups of only NULLs, negative averages, empty ranges, and days at the ends of their column's
-    range.
+    """Answers are right for groups that have only NULLs, negative averages, empty ranges, and days at the ends of the range
+    of their column.
+
     """
     table = pa.table(
         {
@@ -121,7 +122,7 @@ def test_nulls_negatives_and_nothing(sql: str) -> None:
 
 
 def test_a_column_of_nulls() -> None:
-    """A column of only NULLs has no sum, no average and a count of 0."""
+    """A column that has only NULLs has no sum, no average and a count of 0."""
     table = pa.table({"a": [1, 2, 3], "n": pa.array([None, None, None], pa.int64())})
     columns = {"n": hg.sql.Column("int", low=-5, high=5, nullable=True)}
     for sql in (
@@ -144,7 +145,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def tables(draw: st.DrawFn) -> Any:
-    """Draws a table of 2 to 12 rows with NULLs; each column has at least two known values."""
+    """Draws a table of 2 to 12 rows with NULLs, in which each column has at least two known values."""
     rows = draw(st.integers(2, 12))
     made = {}
     for name, kind in NAMES.items():
@@ -155,7 +156,7 @@ def tables(draw: st.DrawFn) -> Any:
 
 
 def literal(name: str, value: Any) -> str:
-    """Returns a value as an SQL literal."""
+    """Returns a value as a literal of SQL."""
     return {"day": f"DATE '{value}'", "text": f"'{value}'"}.get(name, str(value).upper())
 
 
@@ -176,7 +177,9 @@ def conditions(draw: st.DrawFn) -> str:
 
 @st.composite
 def queries(draw: st.DrawFn) -> tuple[str, int]:
-    """Draws a query of sums, averages and counts with conditions and groups; returns it and the number of group columns."""
+    """Draws a query of sums, averages and counts with conditions and groups. Returns the query and the number of its group
+    columns.
+    """
     items = ["COUNT(*)", "COUNT(money)", "SUM(whole)", "AVG(whole)", "SUM(money)", "AVG(money)", "SUM(whole * money)"]
     shown = draw(st.lists(st.sampled_from([*items, "SUM(2 * whole - money + 1)"]), min_size=1, max_size=4))
     where = draw(st.lists(conditions(), max_size=2))
@@ -209,7 +212,7 @@ def check(table: Any, query: tuple[str, int]) -> None:
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(table=tables(), query=queries())
 def test_random_tables_and_queries_equal_duckdbs(table: Any, query: tuple[str, int]) -> None:
-    """Each random table has its own layout, and its answers equal DuckDB's."""
+    """Each random table has its own layout, and answers equal those of DuckDB."""
     check(table, query)
 
 
@@ -217,13 +220,13 @@ def test_random_tables_and_queries_equal_duckdbs(table: Any, query: tuple[str, i
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(table=tables(), query=queries())
 def test_new_random_tables_equal_duckdbs(table: Any, query: tuple[str, int]) -> None:
-    """Answers equal DuckDB's on new random examples in each run."""
+    """In each run, answers equal those of DuckDB for new random examples."""
     check(table, query)
 
 
 @pytest.mark.parametrize("scheme", ["bgv", "tfhe"])
 def test_a_sum_leaves_out_rows_with_a_null(scheme: str) -> None:
-    """A polynomial is NULL if any of its columns is, also in terms without that column."""
+    """A polynomial is NULL in a row if any of its columns is NULL there, even in terms that do not contain the column."""
     table = pa.table(
         {
             "g": ["x", "x", "y", "y", "x"],
@@ -244,7 +247,10 @@ def test_a_sum_leaves_out_rows_with_a_null(scheme: str) -> None:
 
 
 def test_null_masks_announced_separately_are_multiplied() -> None:
-    """NULL masks of columns announced separately are multiplied; without enough depth the error states it."""
+    """If columns are announced separately, their NULL masks are multiplied. If the depth is too small for these products,
+    the error states the necessary number of products in a row.
+
+    """
     table = pa.table({"a": pa.array([1, 20, None], pa.int64()), "b": pa.array([2, None, 7], pa.int64())})
     sql = "SELECT SUM(a + b), AVG(b - a) FROM t"
     assert same(asked(table, sql, sums=["a", "b"], depth=2), by_duckdb(table, sql))

@@ -1,4 +1,6 @@
-"""Results of SQL on integers encrypted by TFHE, with a small insecure set, equal SQLite's and DuckDB's on the clear table."""
+"""Results of SQL on integers encrypted by TFHE equal SQLite's and DuckDB's on the clear table. The set is small and
+insecure.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ FIRST = datetime.date(1994, 1, 1)
 
 @cache
 def columns() -> dict[str, list[Any]]:
-    """Returns columns of every kind but decimals in SQLite's types: days are texts, booleans are 0 and 1."""
+    """Returns columns of every kind except decimals, in the types of SQLite: days are texts, booleans are 0 and 1."""
     rng = random.Random(7)
     shipped = [rng.randrange(100) for _ in range(ROWS)]
     return {
@@ -50,20 +52,20 @@ def days(values: list[Any]) -> list[Any]:
 
 @cache
 def frame() -> dict[str, Any]:
-    """Returns the table in Python's types."""
+    """Returns the table in the types of Python."""
     return {name: days(v) if name in ("shipped", "received") else v for name, v in columns().items()}
 
 
 @cache
 def owner() -> tuple[Any, Any, Any]:
-    """Returns secret key, table and server; tables and keys are serialized."""
+    """Returns the secret key, the table and the server; table and keys are serialized in between."""
     layout = hg.sql.layout(frame(), scheme="tfhe", parameters=tfhe_rig.parameters("digits"))
     return served(layout, frame())
 
 
 @cache
 def sqlite() -> sqlite3.Connection:
-    """Returns a connection to SQLite with the clear table."""
+    """Returns a connection to SQLite that has the clear table."""
     found = sqlite3.connect(":memory:")
     names = list(frame())
     found.execute(f"CREATE TABLE t ({', '.join(names)})")
@@ -79,7 +81,7 @@ def clear(sql: str) -> list[tuple[Any, ...]]:
 
 
 def plain(rows: Rows) -> Rows:
-    """Converts rows to SQLite's types."""
+    """Converts rows to the types of SQLite."""
 
     def of(v: Any) -> Any:
         return str(v) if isinstance(v, datetime.date) else int(v) if isinstance(v, bool) else v
@@ -102,7 +104,7 @@ QUERIES = (
 
 @pytest.mark.parametrize("sql", QUERIES)
 def test_results_equal_sqlites(sql: str) -> None:
-    """Results equal SQLite's exactly; answers are serialized."""
+    """Results equal SQLite's exactly; the answers are serialized in between."""
     secret, _, server = owner()
     answer = hg.sql.Answer.from_bytes(server.sql(sql).to_bytes())
     assert same(plain(answer.decrypt(secret, sql=sql).rows), clear(sql), keys=2), (answer.decrypt(secret).rows, clear(sql))
@@ -133,7 +135,7 @@ def condition(rng: random.Random, depth: int = 2) -> str:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_queries(seed: int) -> None:
-    """Random queries give SQLite's results."""
+    """Random queries give the results of SQLite."""
     rng = random.Random(seed)
     secret, _, server = owner()
     head, tail = ("paid, ", " GROUP BY paid") if seed % 3 == 0 else ("", "")
@@ -143,7 +145,7 @@ def test_random_queries(seed: int) -> None:
 
 
 def test_decimals_and_tables_of_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decimals and results over several pieces of a table equal DuckDB's results."""
+    """Decimals, and results over several pieces of a table, equal the results of DuckDB."""
     duckdb, pa = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
     monkeypatch.setattr(integers, "_MEMORY", 1)
     rng = np.random.default_rng(5)
@@ -174,8 +176,9 @@ def test_decimals_and_tables_of_several_pieces(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_sums_beyond_64_bits() -> None:
-    """Sums of several ciphertexts are added by the owner; summands beyond 63 bits are refused; contradictory bounds are
-    ignored.
+    """The owner adds the sums of several ciphertexts. Summands beyond 63 bits are refused, and bounds that contradict each
+    other are ignored.
+
     """
     large = [2**52 - 5, -(2**52), 2**52, 77]
     data = {"large": large, "times": [1023, 1022, 1000, 3], "few": [5, 0, 3, 7], "down": [-5, 0, -3, -7]}
@@ -199,7 +202,7 @@ def test_sums_beyond_64_bits() -> None:
 
 
 def test_the_choice_of_scheme_is_explained() -> None:
-    """The scheme follows from the announced queries; the layout states the forecast of a typical query."""
+    """The scheme follows from the announced queries. The layout states the forecast time of a typical query."""
     data = {"a": [1, 2, 3, 9], "b": [3, None, 1, 8], "far": [0, 10**15, 5, 7]}
     assert hg.sql.layout(data, filters=["a"], sums=["b"]).parameters.scheme == "BGV"
     assert hg.sql.layout(data, compares=["a < 3 AND NOT b >= 1"], sums=["b"]).parameters.scheme == "BGV"
@@ -233,7 +236,7 @@ def test_the_choice_of_scheme_is_explained() -> None:
 
 @pytest.mark.parametrize("scheme", ["bgv", "tfhe"])
 def test_plans_state_seconds(scheme: str) -> None:
-    """A plan's time grows with rows and columns read; a plan made without a server has none."""
+    """The time of a plan grows with the rows and columns that it reads. A plan that was made without a server has no time."""
     seconds, sql = [], "SELECT SUM(a) FROM t WHERE b > 4"
     for rows in (64, 20_000):
         data = {"a": np.arange(rows) % 90, "b": np.arange(rows) % 50}
@@ -274,14 +277,14 @@ def test_plans_state_seconds(scheme: str) -> None:
     ],
 )
 def test_refused_by_name(sql: str, construct: str) -> None:
-    """Constructs that neither scheme supports are refused by name."""
+    """Constructs that neither scheme supports are refused, and the error names them."""
     with pytest.raises(hg.sql.SqlError) as found:
         owner()[2].sql(sql)
     assert found.value.construct == construct, found.value
 
 
 def test_bgv_names_the_layout_that_answers() -> None:
-    """If only TFHE supports a query, BGV's error names the layout that does."""
+    """If only TFHE supports a query, the error of BGV names the layout that supports it."""
     data = {"a": [1, 2, 3, 9], "b": [3, 5, 1, 8]}
     layout = hg.sql.layout(data, filters=["a"], sums=["b"])
     secret = hg.SecretKey.generate(layout.parameters)
@@ -325,7 +328,7 @@ def test_foreign_and_changed_objects_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_impossible_extreme_is_refused() -> None:
-    """A server's answer that cannot be an extreme of the column is refused."""
+    """If the answer of a server cannot be an extreme of the column, it is refused."""
     secret, _, server = owner()
     answer = server.sql("SELECT MAX(origin), MIN(price) FROM t")
     kind = answer.plan.aggregates[0].type
@@ -340,7 +343,7 @@ def test_an_impossible_extreme_is_refused() -> None:
 
 
 def test_tfhe_is_chosen_if_bgv_has_no_set() -> None:
-    """If BGV has no set, TFHE is chosen with a reason; if BGV or impossible sums are requested, it is an error."""
+    """If BGV has no set, TFHE is chosen, and a reason is given. A request for BGV, or for impossible sums, is an error."""
     data = {f"c{number}": [0, 10**6] for number in range(140)}
     layout = hg.sql.layout(data, filters=list(data))
     assert "no 128-bit set of BGV" in dict(layout.summary_rows())["scheme"]

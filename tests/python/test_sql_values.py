@@ -1,4 +1,4 @@
-"""Tests the conversion of table values: NULLs of every library, columns that cancel in a sum, floats, integers beyond 64
+"""Tests how table values are converted: NULLs of every library, columns that cancel in a sum, floats, integers beyond 64
 bits.
 """
 
@@ -26,7 +26,7 @@ SUMS = ["x", "y", "x * y"]
 
 
 def clear(sql: str) -> Any:
-    """Runs a query by DuckDB on the clear table."""
+    """Runs a query on the clear table by DuckDB."""
     return by_duckdb(pa.table({name: pa.array(values) for name, values in DATA.items()}), sql)
 
 
@@ -51,13 +51,15 @@ def table(request: pytest.FixtureRequest) -> tuple[Any, Any]:
     ],
 )
 def test_nulls_of_cancelled_columns_count(table: tuple[Any, Any], sql: str) -> None:
-    """A sum excludes a row with a NULL in a column that cancels, as in DuckDB."""
+    """If a column cancels in a sum, rows in which it is NULL are still excluded, as in DuckDB."""
     secret, server = table
     assert sorted(server.sql(sql).decrypt(secret).rows) == sorted(clear(sql))
 
 
 def test_announced_sums_that_cancel() -> None:
-    """A table whose announced sum cancels a column answers that sum, although no product contains the column."""
+    """An announced sum may contain a column that cancels. The table answers this sum, although no product contains the
+    column.
+    """
     secret, _, server = served(layout := hg.sql.layout(DATA, sums=["x + y - x", "x * y + y"]), DATA)
     assert layout.sums == (("y",), ("x", "y"))
     for sql in ("SELECT SUM(x + y - x) FROM t", "SELECT SUM(x * y + y) FROM t"):
@@ -67,7 +69,7 @@ def test_announced_sums_that_cancel() -> None:
 
 
 def forms(values: list[Any], kind: Any) -> list[Any]:
-    """Returns integers with NULLs in every representation; masked values hide valid numbers."""
+    """Returns integers with NULLs in every representation. Masked values cover valid numbers."""
     mask = [v is None for v in values]
     whole = np.array([99 if v is None else v for v in values])
     reals = np.where(mask, np.nan, whole)
@@ -85,7 +87,7 @@ def forms(values: list[Any], kind: Any) -> list[Any]:
 
 @pytest.mark.parametrize("at", range(15))
 def test_every_null(at: int) -> None:
-    """NULLs of every library are recognised."""
+    """NULLs of every library are recognised as NULL."""
     values = [7, None, 3]
     several = forms(values, int)
     assert len(several) == 15
@@ -107,7 +109,7 @@ def test_masked_tables() -> None:
 
 
 def test_days_and_texts_that_are_missing() -> None:
-    """NaT of NumPy and pandas and masked days and texts are NULL; times of day are refused."""
+    """NaT of NumPy and pandas is NULL, and so are masked days and texts; times of day are refused."""
     day = datetime.date(2026, 1, 2)
     for column in (
         [np.datetime64(day), np.datetime64("NaT")],
@@ -137,7 +139,7 @@ def test_days_and_texts_that_are_missing() -> None:
     ],
 )
 def test_floats_are_exact_or_refused(values: list[float], places: int, row: int) -> None:
-    """A float stands for the decimal that rounds to it; other floats are refused with their row."""
+    """A float stands for the decimal that rounds to it. For other floats, the error names their row."""
     column = hg.sql.Column("decimal", places=places)
     for array in (np.array(values), np.array(values, object)):
         raw = array, np.ones(len(values), bool)
@@ -148,7 +150,7 @@ def test_floats_are_exact_or_refused(values: list[float], places: int, row: int)
 
 
 def test_errors_name_the_row_at_fault() -> None:
-    """The row in an error is the invalid one, also after NULLs."""
+    """The row in an error is the row of the invalid value, also if NULLs precede it."""
     raw = frame_of({"t": ["a", None, "b", "zz"]})["t"]
     with pytest.raises(hg.PlaintextRangeError, match="t, row 3: 'zz' is none of the column's 2 texts"):
         hg.sql.Column("text", values=["a", "b"]).numbers(raw, "t")
@@ -161,7 +163,7 @@ def test_errors_name_the_row_at_fault() -> None:
 
 
 def test_arrow_beyond_64_bits() -> None:
-    """Sums become Arrow decimals, as in DuckDB; beyond 76 digits the error names the column."""
+    """Sums become Arrow decimals, as in DuckDB. If a sum exceeds 76 digits, the error names the column."""
     data = {"x": [2**31 - 1] * 8, "y": [2**31 - 1] * 8}
     secret, _, server = served(hg.sql.layout(data, sums=["x * y"]), data)
     table = server.sql("SELECT SUM(x * y) AS total, SUM(x * y) AS total, COUNT(*) FROM t").decrypt(secret).to_arrow()
@@ -179,7 +181,7 @@ def test_arrow_beyond_64_bits() -> None:
 
 @pytest.mark.full
 def test_queries_against_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The benchmark's comparison reports no difference; with an injected fault it reports the differences."""
+    """The comparison of the benchmark reports no difference. If a fault is injected, the comparison reports the differences."""
     from benchmarks.runners import query_agreement
 
     told = query_agreement.measure(7, 20)

@@ -17,12 +17,12 @@ RELATIONS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greate
 
 
 def ckks_parameters(slots: int = 64) -> hg.ckks.Parameters:
-    """Returns a small set with bootstrapping."""
+    """Returns a small set that has bootstrapping."""
     return hg.ckks.parameters(n=2**11, depth=5, log_scale=39, slots=slots, bootstrap=True, insecure=True)
 
 
 class Party:
-    """Secret keys of both schemes, and a server that switches."""
+    """Secret keys of both schemes, and a server that can switch."""
 
     def __init__(self) -> None:
         self.ckks = hg.SecretKey.generate(ckks_parameters())
@@ -57,7 +57,7 @@ def test_values_become_integers_and_return() -> None:
     found = p.ckks.decrypt(signs)
     assert signs.precision is not None
     assert np.abs(found - (whole < 0)).max() < 2.0**-signs.precision < 0.05
-    # The result is an ordinary operand of later operations. The test keeps negative values and replaces others by 0.
+    # The result is a valid operand of later operations. The test keeps negative values and replaces all other values by 0.
     product = p.ckks.decrypt(signs * x)
     assert np.abs(product - np.where(whole < 0, values, 0)).max() < 2e-2
     same = p.server.to_ckks(y, unit=2**-8)
@@ -65,7 +65,7 @@ def test_values_become_integers_and_return() -> None:
 
 
 def test_the_default_unit_follows_the_public_bound() -> None:
-    """The unit is a power of two, the smallest for which all values of the public bound fit."""
+    """The unit is the smallest power of two for which all values within the public bound fit."""
     p = party()
     for bound, unit in ((1, 2.0**-6), (0.9, 2.0**-7), (127, 1.0), (128, 2.0)):
         x = p.ckks.encrypt(np.full(64, 0.75), bound=bound)
@@ -74,7 +74,7 @@ def test_the_default_unit_follows_the_public_bound() -> None:
 
 
 def test_keys_travel(tmp_path: Path) -> None:
-    """Keys that went through files, bytes and pickles switch like the original keys."""
+    """Keys that were in files, bytes and pickles switch in the same way as the original keys."""
     p = party()
     x = p.ckks.encrypt(np.linspace(-1, 1, 64), bound=1)
     p.keys.save(tmp_path / "switching.hg")
@@ -97,7 +97,7 @@ def test_keys_travel(tmp_path: Path) -> None:
 
 
 def test_keys_of_others_are_refused() -> None:
-    """Keys that do not belong together, and other kinds of objects, are typed errors."""
+    """Keys that do not belong together, and objects of other kinds, are typed errors."""
     p = party()
     other, third = hg.SecretKey.generate(p.ckks.parameters), hg.SecretKey.generate(p.tfhe.parameters)
     with pytest.raises(hg.WrongKeyError, match="CKKS"):
@@ -124,7 +124,7 @@ def test_keys_of_others_are_refused() -> None:
 
 @pytest.mark.parametrize("bits", [3, 8, 16])
 def test_comparisons_are_exact(bits: int) -> None:
-    """All relations are right for both signs, including ties, at both ends of the integers and around 0."""
+    """All relations are right for positive and negative values, also for ties, at both ends of the integers and around 0."""
     p = party()
     most = 2 ** (bits - 1)
     v = np.random.default_rng(bits).integers(-most, most, 64)
@@ -141,7 +141,7 @@ def test_comparisons_are_exact(bits: int) -> None:
 
 
 def test_comparisons_take_tensors_numbers_and_arrays() -> None:
-    """Comparisons work with a second operand, several ciphertexts and the default unit; the results return to CKKS."""
+    """Comparisons work with a second operand, several ciphertexts and the default unit. The results return to CKKS."""
     p = party()
     a, b = np.random.default_rng(2).integers(-100, 100, (2, 3, 64))
     b[:, :16] = a[:, :16]
@@ -219,7 +219,7 @@ def test_operands_that_cannot_switch_are_refused() -> None:
 
 
 def test_sets_that_cannot_switch_are_refused() -> None:
-    """Sets without bootstrapping, without digits, or with a key of another dimension are refused."""
+    """Sets are refused if they have no bootstrapping, no digits, or a key of another dimension."""
     p = party()
     with pytest.raises(hg.ParameterError, match="digits"):
         hg.switching.keys(p.ckks, hg.SecretKey.generate(tfhe_rig.parameters("bits")))
@@ -229,7 +229,7 @@ def test_sets_that_cannot_switch_are_refused() -> None:
 
 
 def test_few_values_of_a_ciphertext() -> None:
-    """Fewer values than slots: the unused slots neither switch nor appear."""
+    """If there are fewer values than slots, the unused slots do not switch and do not appear in the result."""
     p = party()
     x = p.ckks.encrypt([0.5, -0.5, 0.25], pad=True, bound=1)
     y = p.server.to_tfhe(x, bits=8)
@@ -253,7 +253,10 @@ def test_programs_record_switches() -> None:
 
 @pytest.mark.parametrize("unit", [1.0, 2.0**12, 2.0**16, 2.0**20])
 def test_large_values_are_right_or_refused(unit: float) -> None:
-    """The rounding of the first matrix counts: large values in units of many bits raise an error if it may change them."""
+    """The rounding of the first matrix matters for large values in units of many bits. If this rounding may change such a
+    value, an error is raised.
+
+    """
     p = party()
     v = np.random.default_rng(3).integers(-(2**19) + 4, 2**19 - 4, 64)
     v[:32] = np.arange(32) % 3 - 1

@@ -1,5 +1,5 @@
-"""Values at unused places never change results. Random expressions of tensors with fewer values than places have NumPy's
-sums over slots and rotations.
+"""Values at unused places never change results. Random expressions of tensors that have fewer values than places give
+NumPy's sums over slots and rotations.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ from heliograph import _core
 from rigs import N
 
 WIDTH = 5
-#: Slots of CKKS's sets: values of 16 slots repeat over the places, 100 slots are a part of the places, 0 means all places.
+#: The numbers of slots of CKKS sets: 16 slots, whose values repeat over the places; 100 slots, which are a part of the
+#: places; 0, all places.
 SETS = (16, 100, 0)
 
 
 @functools.cache
 def ckks(slots: int, levels: int = 9) -> Party:
-    """Returns a party with keys for sums over slots, two rotations and conjugation."""
+    """Returns a party with keys for sums over slots, for two rotations and for conjugation."""
     p = parameters(levels=levels, slots=slots)
     return Party(p, rotations=tuple(sorted({*hg.ckks.sum_rotations(p.period), 3, -1})))
 
 
 class Array:
-    """Expected content of a tensor: its values, with zeros behind them, which rotations move into the slots."""
+    """The expected content of a tensor: its values and the zeros behind them, which rotations move into the slots."""
 
     def __init__(self, values: Any, places: int, slots: int, modulus: int | None = None) -> None:
         self.values, self.places, self.slots, self.modulus = np.asarray(values), places, slots, modulus
 
     def of(self, values: Any) -> Array:
-        """Returns an array with other values and the same number of places and slots."""
+        """Returns an array that has other values and the same number of places and slots."""
         return Array(values if self.modulus is None else values % self.modulus, self.places, self.slots, self.modulus)
 
     def padded(self) -> Any:
@@ -49,22 +50,23 @@ class Array:
 
     @property
     def even(self) -> bool:
-        """Returns whether the values of each ciphertext are equal, as after a sum over slots, which also fills the unused
-        places.
+        """Returns whether the values of each ciphertext are equal, as after a sum over slots, which fills the unused places,
+        too.
+
         """
         return bool(np.all(np.ptp(self.values, -1) < 1e-6))
 
     def mean(self) -> Array:
-        """Returns the mean in every slot."""
+        """Returns an array with the mean in every slot."""
         return self.of(np.broadcast_to(self.values.mean(-1, keepdims=True), self.values.shape))
 
     def total(self) -> Array:
-        """Returns the sum over slots in every slot."""
+        """Returns an array with the sum over slots in every slot."""
         return self.of(np.broadcast_to(self.values.sum(-1, keepdims=True), self.values.shape))
 
 
 def steps_of_ckks(rng: np.random.Generator, x: Any, a: Array, y: Any, b: Array) -> list[tuple[str, Callable[[], Any]]]:
-    """Returns the possible next operations, each with the new tensor and its expected values."""
+    """Returns the operations that are possible next, each with the new tensor and its expected values."""
     c, d = rng.uniform(-2, 2, 2)
     each = rng.uniform(-2, 2, (*x.shape, 1))
     vector = rng.uniform(-1, 1, x.slots)
@@ -99,7 +101,7 @@ def steps_of_ckks(rng: np.random.Generator, x: Any, a: Array, y: Any, b: Array) 
         }
     if a.even or not x._core.tail_known:
         del steps["window"]
-    elif power_of_two:  # with another number of slots, values rotated beyond the last slot stay at unused places
+    elif power_of_two:  # if the number of slots differs, values rotated beyond the last slot stay at unused places
         steps |= {
             "right": lambda: (hg.ckks.rotate(x, -1), np.roll(a.padded(), 1, -1)[..., : a.slots]),
             "left": lambda: (hg.ckks.rotate(x, 3), np.roll(a.padded(), -3, -1)[..., : a.slots]),
@@ -110,7 +112,7 @@ def steps_of_ckks(rng: np.random.Generator, x: Any, a: Array, y: Any, b: Array) 
 
 
 def check(x: Any, a: Array, secret: Any, said: str) -> None:
-    """Checks the values, their sum in every slot, and rotated values."""
+    """Checks the values, their sum in every slot, and the rotated values."""
     tolerance = {"atol": 2e-4, "rtol": 1e-5} if a.modulus is None else {"atol": 0, "rtol": 0}
 
     def same(found: Any, expected: Any) -> None:
@@ -127,8 +129,9 @@ def check(x: Any, a: Array, secret: Any, said: str) -> None:
 @pytest.mark.parametrize("slots", SETS)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_expressions_of_reals(slots: int, seed: int) -> None:
-    """Random CKKS expressions (constants, vectors, tensors, polynomials, statistics, rotations, reshapes) have the right
+    """Random CKKS expressions (constants, vectors, tensors, polynomials, statistics, rotations, reshapes) give the right
     values and sums.
+
     """
     rng = np.random.default_rng([seed, slots])
     p = ckks(slots)
@@ -153,7 +156,7 @@ def test_random_expressions_of_reals(slots: int, seed: int) -> None:
 
 @functools.cache
 def exact(scheme: str, moduli: tuple[int, ...] = (65537,)) -> tuple[Any, Any]:
-    """Returns a secret key and its server, with all rotations of sums."""
+    """Returns a secret key and its server, which has all rotations for sums."""
     spec = rigs.small_spec(250 if len(moduli) == 1 else 300, 1, list(moduli), scheme=scheme)
     secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.exact.Parameters(spec)))
     steps = [1 << i for i in range((N // 2).bit_length() - 1)]
@@ -166,7 +169,7 @@ def rows_turned(a: Any, steps: int) -> Any:
 
 
 def steps_of_integers(rng: np.random.Generator, x: Any, a: Array, y: Any, b: Array) -> list[tuple[str, Callable[[], Any]]]:
-    """Returns the possible next operations, each with the new tensor and its expected values."""
+    """Returns the operations that are possible next, each with the new tensor and its expected values."""
     c, d = (int(k) for k in rng.integers(-9, 9, 2))
     each = rng.integers(-5, 6, x.shape)
     vector = rng.integers(-5, 6, x.slots)
@@ -207,7 +210,7 @@ def steps_of_integers(rng: np.random.Generator, x: Any, a: Array, y: Any, b: Arr
 @pytest.mark.parametrize(("scheme", "moduli"), [("bfv", (65537,)), ("bgv", (65537,)), ("bfv", (12289, 18433))])
 @pytest.mark.parametrize("seed", range(8))
 def test_random_expressions_of_integers(scheme: str, moduli: tuple[int, ...], seed: int) -> None:
-    """Random expressions of BFV and BGV have exactly the right values and sums."""
+    """Random expressions of BFV and BGV give exactly the right values and sums."""
     rng = np.random.default_rng([seed, len(scheme), len(moduli)])
     secret, server = exact(scheme, moduli)
     t = int(np.prod(moduli))
@@ -229,8 +232,9 @@ def test_random_expressions_of_integers(scheme: str, moduli: tuple[int, ...], se
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_layers_of_networks(scheme: str) -> None:
-    """A convolution with bias, squares and pooling is correct whatever values are at the unused places, computed in any
-    number of parts.
+    """A convolution with bias, squares and pooling is correct for any content of the unused places, computed in any number
+    of parts.
+
     """
     secret, server = exact(scheme)
     images = np.random.default_rng(5).integers(-2, 3, (1, 4, 4, WIDTH))
@@ -247,14 +251,14 @@ def test_layers_of_networks(scheme: str) -> None:
 
 
 def test_sums_take_a_level_for_unknown_places_only() -> None:
-    """A sum takes a level only if the unused places are unknown; without a level left, the error states it."""
+    """A sum takes a level only if the content of the unused places is unknown. If no level is left, the error states this."""
     p = ckks(0, 3)
     a = np.linspace(0, 1, WIDTH)
     x = p.tensor(a, pad=True)
     assert hg.sum((x + 1) * 2, "slots").level == 3
     z = x - hg.ckks.mean(x, "slots")  # the unused places hold minus the mean, which the server does not know
     assert hg.sum(z, "slots").level == z.level - 1
-    # the products with the mask and with the mean's weight share one level
+    # the product with the mask and the product with the mean's weight take one level together
     assert hg.ckks.mean(z, "slots").level == z.level - 1
     low = hg.ckks.lower(z, 1)
     with pytest.raises(hg.LevelError, match="behind the 5 values"):
@@ -275,7 +279,7 @@ def test_sums_take_a_level_for_unknown_places_only() -> None:
 
 
 def test_tensors_of_different_widths() -> None:
-    """The narrower tensor is extended by zeros; a tensor that is equal in all places broadcasts to any width."""
+    """The narrower tensor is extended by zeros. A tensor whose places are all equal broadcasts to any width."""
     p = ckks(16)
     a, b = np.arange(5.0), np.arange(8.0)
     x, y = p.tensor(a, pad=True), p.tensor(b, pad=True)
@@ -293,7 +297,7 @@ def test_tensors_of_different_widths() -> None:
 
 
 def test_matrices_on_slots() -> None:
-    """Matrices ignore the places behind their columns and leave zeros behind their rows."""
+    """Matrices ignore the places behind their last column and leave zeros behind their last row."""
     p = ckks(16)
     m = np.arange(15.0).reshape(3, 5) / 8
     layer = hg.ckks.LinearTransform(p.parameters, m, level=8)
@@ -307,7 +311,10 @@ def test_matrices_on_slots() -> None:
 
 @pytest.mark.parametrize("scheme", ["ckks", "bfv"])
 def test_files_and_programs(scheme: str, tmp_path: Path) -> None:
-    """A file states whether the unused places are zero, equal to the values, or unknown; it contains no other numbers."""
+    """A file states whether the unused places are zero, equal to the values, or unknown. The file contains no other numbers
+    about the unused places.
+
+    """
     if scheme == "ckks":
         secret, server = ckks(0).secret, ckks(0).server
     else:
@@ -352,7 +359,7 @@ def test_files_and_programs(scheme: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["ckks", "bfv"])
 def test_false_statements_about_unused_places(scheme: str) -> None:
-    """An invalid statement about unused places is refused; a false statement changes only numbers of its own tensor."""
+    """An invalid statement about unused places is refused. A false statement changes only numbers of its own tensor."""
     secret, server = (ckks(0).secret, ckks(0).server) if scheme == "ckks" else exact("bfv")
     places = ckks(0).parameters.period if scheme == "ckks" else N
     x = server.bind(secret.encrypt(np.arange(WIDTH), pad=True))
@@ -370,19 +377,20 @@ def test_false_statements_about_unused_places(scheme: str) -> None:
     liar = server.from_bytes(resign.signed(document))
     total = hg.sum(liar, "slots")
     wrong = secret.decrypt(total, **({"unchecked": True} if scheme == "ckks" else {}))[0]
-    # control: without the correction the sum is wrong, so the tests above detect faults
+    # control: without the correction the sum is wrong, so the tests above would detect a fault
     assert round(float(wrong)) == 60 + 10 * (places - WIDTH)
 
 
 def same(p: Party, x: Any, expected: Any) -> None:
-    """Checks values within 1e-5."""
+    """Checks that the values are within 1e-5 of the expected values."""
     np.testing.assert_allclose(p.secret.decrypt(x), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("slots", [6, 16])
 def test_rotations_through_files(slots: int) -> None:
-    """In CKKS, rotations move zeros from behind the values into the slots, also after loading; values rotated out can be
-    rotated back.
+    """In CKKS, rotations move zeros from behind the values into the slots, also after loading. Values that were rotated out
+    of the slots can be rotated back.
+
     """
     p = ckks(slots)
     width = 5
@@ -406,7 +414,9 @@ def test_rotations_through_files(slots: int) -> None:
 
 
 def test_rotations_of_unknown_places() -> None:
-    """Unknown places are masked before a rotation, at the cost of a level; without a level left, LevelError states it."""
+    """Places of unknown content are masked before a rotation; this costs a level. If no level is left, a LevelError states
+    this.
+    """
     p = ckks(6, 3)
     server = hg.Server(p.secret.evaluation_keys(rotations=sorted({*hg.ckks.sum_rotations(p.parameters.period), 2})))
     v = np.arange(1.0, 7.0)
@@ -421,15 +431,16 @@ def test_rotations_of_unknown_places() -> None:
         same(p, hg.ckks.sum_slots(some, 2), (v - 3.5) + np.concatenate([(v - 3.5)[1:], [0]]))
     with pytest.raises(hg.LevelError, match=r"behind the 6 values"):
         hg.ckks.rotate(hg.ckks.lower(z, 1), 2)
-    # the 1 is also added at the places to which values were rotated; the next rotation masks them
+    # the 1 is also added at the places to which values were rotated; the next rotation masks these places
     turned = hg.ckks.rotate(x, 2) + 1
     same(p, hg.ckks.rotate(turned, 2), np.concatenate([v[4:] + 1, [1, 1, 0, 0]]))
 
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_rotations_of_integers_through_files(scheme: str) -> None:
-    """In BFV and BGV, row rotations, column exchanges and sums are right also after loading; unknown unused places are
-    masked.
+    """In BFV and BGV, row rotations, column exchanges and sums are right, also after loading. Unused places of unknown
+    content are masked.
+
     """
     secret, server = exact(scheme)
     a = np.arange(1, WIDTH + 1)
@@ -445,12 +456,15 @@ def test_rotations_of_integers_through_files(scheme: str) -> None:
 
 
 def test_padding_beyond_the_room() -> None:
-    """Padding slots may hold numbers beyond the room of a level: such a tensor is refused, and a file removes the numbers."""
+    """Padding slots may hold numbers that exceed the room of a level. A tensor with such numbers is refused, and saving to a
+    file removes the numbers.
+
+    """
     party = ckks(100)
     values = np.linspace(-1, 1, WIDTH)
     x = party.server.bind(party.secret.encrypt(values - 3000.0, pad=True, bound=3001)) + 3000.0
     y = hg.ckks.lower(x * x, 1)
-    assert party.secret.parameters.room < 9e6  # the room is too small for the padding slots' values
+    assert party.secret.parameters.room < 9e6  # the room is too small for the values in the padding slots
     with pytest.raises(hg.RoomError):
         party.secret.decrypt(y)
     loaded = party.server.from_bytes(y.to_bytes())

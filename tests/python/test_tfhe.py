@@ -1,4 +1,4 @@
-"""Every operator and function on encrypted integers and booleans equals NumPy's, on edge and random values."""
+"""Every operator and function on encrypted integers and booleans gives NumPy's result, for edge values and random values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Operator = Callable[[Any, Any], Any]
 
 
 def edges(dtype: Any, count: int = 12, seed: int = 3) -> Any:
-    """Returns edge and random values of a dtype."""
+    """Returns the edge values and some random values of a dtype."""
     info = np.iinfo(dtype)
     rng = np.random.default_rng(seed)
     some = [0, 1, info.max, info.min, info.max - 1, 3, info.max // 2]
@@ -38,7 +38,7 @@ def each(request: pytest.FixtureRequest) -> Party:
 
 @pytest.fixture(params=["digits", "bits", pytest.param("small digits", marks=pytest.mark.full)])
 def most(request: pytest.FixtureRequest) -> Party:
-    """Returns a party of an encoding, for slow tests. Small digits are left out, because they take twice as many bootstraps."""
+    """Returns a party of one encoding, for slow tests. Small digits are omitted, because they take twice as many bootstraps."""
     return party(request.param)
 
 
@@ -61,7 +61,7 @@ ARITHMETIC: dict[str, Operator] = {
 @pytest.mark.parametrize("dtype", [pytest.param(d, marks=[pytest.mark.full] * (d not in USUAL)) for d in DTYPES])
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_operators_between_tensors(each: Party, name: str, dtype: str) -> None:
-    """Operators between tensors wrap like NumPy's."""
+    """Operators between tensors wrap as in NumPy."""
     a, b = edges(dtype), edges(dtype, seed=4)
     each.check(ARITHMETIC[name](each.tensor(a), each.tensor(b)), ARITHMETIC[name](a, b))
 
@@ -83,7 +83,7 @@ def test_operators_with_clear_values(each: Party, name: str, dtype: str) -> None
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", pytest.param("int16", marks=pytest.mark.full)])
 def test_division_rounds_down_as_numpy(most: Party, dtype: str) -> None:
-    """//, % and divmod by tensors, by clear integers, and of clear integers round down like NumPy's."""
+    """//, % and divmod by tensors, by clear integers, and of clear integers round down as in NumPy."""
     a, b = edges(dtype, 16), edges(dtype, 16, 5)
     b[b == 0] = 7
     x, y = most.tensor(a), most.tensor(b)
@@ -103,7 +103,7 @@ def test_division_rounds_down_as_numpy(most: Party, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_division_by_an_encrypted_zero(each: Party, dtype: str) -> None:
-    """A quotient by an encrypted zero has all bits set, and the remainder is the dividend."""
+    """If the divisor is an encrypted zero, the quotient has all bits set, and the remainder is the dividend."""
     a = edges(dtype, 5)
     x, zero = each.tensor(a), each.tensor(np.zeros(5, dtype=dtype))
     for q, r in (divmod(x, zero), hg.tfhe.truncated_divmod(x, zero)):
@@ -113,7 +113,7 @@ def test_division_by_an_encrypted_zero(each: Party, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", pytest.param("int32", marks=pytest.mark.full)])
 def test_shifts_and_rotations(each: Party, dtype: str) -> None:
-    """Shifts and rotations by clear and encrypted amounts equal NumPy's."""
+    """Shifts and rotations by clear and by encrypted amounts give NumPy's results."""
     a = edges(dtype, 6)
     x, bits = each.tensor(a), np.iinfo(dtype).bits
     unsigned = a.astype(f"uint{bits}")
@@ -135,7 +135,7 @@ def test_shifts_and_rotations(each: Party, dtype: str) -> None:
 
 
 def test_unary_and_selection(each: Party) -> None:
-    """The operators -, ~, abs, minimum, maximum and select equal NumPy's."""
+    """The operators -, ~, abs, minimum, maximum and select give NumPy's results."""
     for dtype in ("int8", "uint8", "int16"):
         a, b = edges(dtype), edges(dtype, seed=8)
         x, y = each.tensor(a), each.tensor(b)
@@ -167,7 +167,7 @@ GATES: dict[str, tuple[Any, Operator]] = {
 
 @pytest.mark.parametrize("name", GATES)
 def test_gates(each: Party, name: str) -> None:
-    """Every gate is right for all inputs: on booleans, bitwise on integers, and with clear operands."""
+    """Every gate is right for all inputs: on booleans, bit by bit on integers, and with clear operands."""
     gate, f = GATES[name]
     a, b = np.array([False, False, True, True]), np.array([False, True, False, True])
     x, y = each.tensor(a), each.tensor(b)
@@ -200,7 +200,7 @@ def test_gates_of_three(each: Party) -> None:
 
 
 def test_conversions(each: Party) -> None:
-    """Conversions equal NumPy's astype. NumPy has no 24-bit integers: the names "int24" and "uint24" select them."""
+    """Conversions equal NumPy's astype. NumPy has no 24-bit integers, so the names "int24" and "uint24" select them."""
     a = edges("int16", 8)
     x = each.tensor(a)
     for dtype in ("int8", "uint8", "int32", "uint16", "bool", "int64"):
@@ -216,7 +216,7 @@ def test_conversions(each: Party) -> None:
 
 
 def test_look_up(each: Party) -> None:
-    """Look-ups in tables by eight-bit values return the table's entries."""
+    """Look-ups by eight-bit values return the entries of the table."""
     table = np.arange(256, dtype=np.int32) ** 2 - 1000
     a = np.array([0, 1, 17, 128, 255], dtype=np.uint8)
     each.check(hg.tfhe.look_up(each.tensor(a), table), table[a])
@@ -226,7 +226,7 @@ def test_look_up(each: Party) -> None:
 
 
 def test_sums_and_products_along_axes(most: Party) -> None:
-    """sum, dot and matmul equal NumPy's; Cannon's schedule gives the same result."""
+    """sum, dot and matmul give NumPy's results; Cannon's schedule gives the same result."""
     a = edges("uint16", 12).reshape(3, 4)
     b = edges("uint16", 12, 6).reshape(4, 3)
     x, y = most.tensor(a), most.tensor(b)
@@ -246,7 +246,7 @@ def test_sums_and_products_along_axes(most: Party) -> None:
 
 
 def test_long_sums(each: Party) -> None:
-    """Sums may have more terms than one circuit takes; a sum of booleans counts them."""
+    """A sum may have more terms than one circuit takes. A sum of booleans is their count."""
     a = np.random.default_rng(1).integers(0, 256, (150, 2), dtype=np.uint8)
     each.check(each.tensor(a).sum(0, dtype="uint8"), a.sum(0, dtype=np.uint8))
     each.check(each.tensor(a).sum(0), a.sum(0, dtype=np.uint16))
@@ -265,12 +265,12 @@ def test_long_sums(each: Party) -> None:
     ],
 )  # fmt: skip
 def test_sums_widen(dtype: str, count: int, wide: str) -> None:
-    """Sums have the narrowest NumPy type that holds any sum of so many values, at most 64 bits."""
+    """A sum has the narrowest NumPy type that can represent any sum of so many values, at most 64 bits."""
     assert widened(dtype, count) == wide
 
 
 def test_sums_do_not_wrap_earlier_than_numpys(most: Party) -> None:
-    """Sums of extreme values, which would wrap in their own type, equal NumPy's; in 64 bits they wrap."""
+    """Sums of extreme values, which would wrap in their own type, give NumPy's results. Sums of 64-bit values wrap."""
     for dtype in ("uint8", "int8", "uint16", "int16", "uint64", "int64"):
         a = np.array([np.iinfo(dtype).max] * 5 + [np.iinfo(dtype).min], dtype)[:3]
         x = most.tensor(a)
@@ -283,7 +283,7 @@ def test_sums_do_not_wrap_earlier_than_numpys(most: Party) -> None:
 
 
 def test_one_tensor_given_twice(each: Party) -> None:
-    """If both operands are the same ciphertext, the circuit detects this and counts the noise once."""
+    """If both operands are the same ciphertext, the circuit detects this and counts its noise as one quantity."""
     for dtype in ("uint8", "int16"):
         a = edges(dtype, 8)
         x = each.tensor(a)
@@ -314,7 +314,7 @@ def test_one_tensor_given_twice(each: Party) -> None:
 
 
 def test_operands_may_share_some_elements(each: Party) -> None:
-    """Operations on views of one tensor that share some elements are right."""
+    """Operations on two views of one tensor that share some elements are right."""
     a = edges("uint8", 5)
     x = each.tensor(a)
     each.check(x[:, None] * x[None, :], a[:, None] * a[None, :])
@@ -330,8 +330,9 @@ def test_operands_may_share_some_elements(each: Party) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint8", "bool"])
 def test_only_one_of_equal_operands_is_bootstrapped(dtype: str) -> None:
-    """If operands are partly equal, one is refreshed by a bootstrap; equal operands are not, as their unchanged ciphertexts
-    show."""
+    """If operands are only partly equal, one operand is refreshed by a bootstrap. Equal operands are not refreshed: their
+    ciphertexts do not change.
+    """
     p = party()
     x = p.tensor(np.ones(3, dtype=dtype))
     same = x & x
@@ -341,7 +342,7 @@ def test_only_one_of_equal_operands_is_bootstrapped(dtype: str) -> None:
 
 
 def test_the_librarys_functions_know_both_schemes() -> None:
-    """hg.sum and similar functions call hg.tfhe's."""
+    """hg.sum and similar functions call those of hg.tfhe."""
     p = party()
     a = np.arange(9, dtype=np.uint8).reshape(3, 3)
     x = p.tensor(a)
@@ -358,7 +359,7 @@ def test_the_librarys_functions_know_both_schemes() -> None:
 
 
 def test_equal_numbers_are_one_set() -> None:
-    """Sets of equal numbers are one set, whatever their names: their tensors can be mixed."""
+    """Sets that have equal numbers are one set, whichever names they have, so their tensors can be mixed."""
     numbers: dict[str, Any] = {"n": 688, "k": 3, "degree": 512, "bootstrap": (16, 1), "switch": (2, 6), "group": 2}
     numbers |= {"lwe_noise": ("gaussian", -14.13), "glwe_noise": ("tuniform", 31), "message_bits": 0, "carry_bits": 0}
     named = hg.tfhe.parameters("boolean")
@@ -370,7 +371,7 @@ def test_equal_numbers_are_one_set() -> None:
 
 
 def test_shapes() -> None:
-    """Views, indices, broadcasting and iteration follow NumPy."""
+    """Views, indices, broadcasting and iteration follow the rules of NumPy."""
     p = party()
     a = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     x = p.tensor(a)
@@ -408,7 +409,7 @@ def test_multipliers_of_bits(variant: str) -> None:
 
 @pytest.mark.parametrize("variant", ["ripple", "prefix"])
 def test_variants_of_carries_have_the_same_names(each: Party, variant: str) -> None:
-    """Variants of carries have the same names in each encoding."""
+    """The variants of carries have the same names in each encoding."""
     a, b = edges("uint16"), edges("uint16", seed=4)
     each.check(hg.tfhe.add(each.tensor(a), each.tensor(b), variant=variant), a + b)
     each.check(hg.tfhe.subtract(each.tensor(a), 5, variant=variant), a - np.uint16(5))
@@ -416,7 +417,7 @@ def test_variants_of_carries_have_the_same_names(each: Party, variant: str) -> N
 
 @pytest.mark.parametrize("goal", ["fewest", "shallow"])
 def test_goals_agree(each: Party, goal: str) -> None:
-    """Circuits of either goal give the same result, at the stated cost."""
+    """The circuits for either goal give the same result and have the stated cost."""
     a, b = edges("int32", 4), edges("int32", 4, 4)
     x, y = each.tensor(a), each.tensor(b)
     each.check(hg.tfhe.add(x, y, goal=goal), a + b)
@@ -426,7 +427,7 @@ def test_goals_agree(each: Party, goal: str) -> None:
 
 
 def test_compound_gates_are_one_layer() -> None:
-    """Sum and carry of a half adder take one layer; a selection takes two bootstraps per bit, in two layers."""
+    """The sum and the carry of a half adder take one layer. A selection takes two bootstraps per bit, in two layers."""
     p = hg.tfhe.parameters("boolean")
     assert p.cost("half_adder", "bool", "bool") == p.cost("full_adder", "bool", "bool", "bool") == (2, 1)
     assert p.cost("select", "bool", "uint8", "uint8") == (16, 2)
@@ -435,7 +436,7 @@ def test_compound_gates_are_one_layer() -> None:
 
 
 def test_shallow_is_shallow(each: Party) -> None:
-    """ "shallow" takes fewer layers and more bootstraps than "fewest"."""
+    """ "shallow" takes fewer layers than "fewest" and more bootstraps."""
     costs = {goal: each.parameters.cost("add", "uint32", "uint32", goal=goal) for goal in ("fewest", "shallow")}
     assert costs["fewest"][0] <= costs["shallow"][0]
     assert costs["shallow"][1] < costs["fewest"][1]
@@ -444,7 +445,7 @@ def test_shallow_is_shallow(each: Party) -> None:
 @FAST
 @given(data=st.data(), dtype=st.sampled_from(DTYPES), name=st.sampled_from(sorted(NUMBERS)))
 def test_expressions(data: st.DataObject, dtype: str, name: str) -> None:
-    """Random expressions of random values equal NumPy's."""
+    """Random expressions of random values give NumPy's results."""
     p, info = party(name), np.iinfo(dtype)
     value = st.integers(int(info.min), int(info.max))
     a, b = (np.array(data.draw(st.lists(value, min_size=3, max_size=3)), dtype=dtype) for _ in range(2))
@@ -458,7 +459,7 @@ def test_expressions(data: st.DataObject, dtype: str, name: str) -> None:
 
 
 def test_operators_on_many_eight_bit_values(most: Party) -> None:
-    """Operators on eight-bit values are right for all values of one operand and many of the other."""
+    """Operators on eight-bit values are right for all values of one operand and many values of the other."""
     a = np.arange(256, dtype=np.uint8).reshape(-1, 1)
     b = np.array([0, 1, 2, 85, 127, 128, 254, 255], dtype=np.uint8)
     x, y = most.tensor(a), most.tensor(b)
@@ -470,7 +471,7 @@ def test_operators_on_many_eight_bit_values(most: Party) -> None:
 
 
 def test_a_long_chain() -> None:
-    """Over 200 operations in sequence, the noise does not grow."""
+    """In more than 200 operations in sequence, the noise does not grow."""
     for name in ("digits", "bits"):
         p = party(name)
         a = np.array([3, 250], dtype=np.uint8)

@@ -14,7 +14,7 @@ import tfhe_rig
 from places import places
 from rigs import DEVICES
 
-LARGE = [d for d in DEVICES if d != "ref" and not d.startswith("cpu:")]  # other devices are too slow for secure sets
+LARGE = [d for d in DEVICES if d != "ref" and not d.startswith("cpu:")]  # other devices are too slow for the secure sets
 
 
 @functools.cache
@@ -36,7 +36,7 @@ def operands(count: int, dtype: Any, seed: int) -> tuple[np.ndarray, np.ndarray]
 @pytest.mark.parametrize("name", ["digits", "bits"])
 @pytest.mark.parametrize("device", places())
 def test_integers_on_every_device(name: str, device: str) -> None:
-    """Sums, products, comparisons, selections and reductions equal NumPy's."""
+    """Sums, products, comparisons, selections and reductions give NumPy's results."""
     for count in (2,) if device == "ref" else (2, 7):
         check_integers(name, count, device)
 
@@ -67,7 +67,9 @@ def test_real_sets_on_every_device(name: str, device: str) -> None:
 
 @pytest.mark.parametrize("on_cores", [600, pytest.param(8_000, marks=pytest.mark.full)])
 def test_very_many_gates(on_cores: int) -> None:
-    """A million gates on a GPU, and fewer on cores, give no wrong result. HELIOGRAPH_TEST_GATES sets their number."""
+    """A million gates on a GPU, and a smaller number on cores, give no wrong result. HELIOGRAPH_TEST_GATES sets the number
+    of gates.
+    """
     gpus = [d for d in hg.devices() if d.startswith("cuda")]
     total = int(os.environ.get("HELIOGRAPH_TEST_GATES", 1_000_000 if gpus else on_cores))
     p = party("boolean", "cuda" if gpus else "cpu")
@@ -78,7 +80,7 @@ def test_very_many_gates(on_cores: int) -> None:
     done = wrong = 0
     gates = [(hg.tfhe.nand, np.logical_and, True), (hg.tfhe.xor, np.logical_xor, False), (hg.tfhe.or_, np.logical_or, False)]
     while done < total:
-        # Each gate takes the results of the previous one, so an error would persist.
+        # The operands of each gate are results of the previous gate, so an error would persist.
         for gate, model, inverted in gates:
             x, y = gate(x, y), x
             a, b = model(a, b) ^ inverted, a

@@ -1,4 +1,4 @@
-"""Tests TFHE's keys, files and errors, and the secure parameter sets."""
+"""Tests the keys, files and errors of TFHE, and the secure parameter sets."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_wrong_types(name: str) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_wrong_operands(name: str) -> None:
-    """Each attempt raises its typed error, and the library still works."""
+    """Each attempt raises its typed error, and the library still works afterwards."""
     attempt, kind, said = OTHERS[name]
     with pytest.raises(kind, match=said):
         attempt(party())
@@ -157,7 +157,7 @@ def test_wrong_operands(name: str) -> None:
 
 @pytest.mark.parametrize("name", KINDLY)
 def test_python_operations_that_need_a_value(name: str) -> None:
-    """Python operations that need a value raise a TypeError with the reason."""
+    """Python operations that need a plain value raise a TypeError that states the reason."""
     attempt, said = KINDLY[name]
     with pytest.raises(TypeError, match=said):
         attempt(party())
@@ -168,8 +168,9 @@ def test_python_operations_that_need_a_value(name: str) -> None:
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_tensors_and_keys_survive_files(name: str, tmp_path: Path) -> None:
-    """Fresh and computed tensors and keys survive files and bytes; the server computes on loaded tensors with loaded
-    keys."""
+    """Fresh tensors, computed tensors and keys can be written to files and bytes and read again. The server computes on
+    loaded tensors with loaded keys.
+    """
     secret = hg.SecretKey.generate(parameters(name))
     assert isinstance(secret, hg.tfhe.SecretKey)
     secret.save(tmp_path / "secret.hg")
@@ -197,7 +198,7 @@ def test_tensors_and_keys_survive_files(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["fresh", "computed", "keys"])
 def test_damaged_bytes(kind: str) -> None:
-    """Truncated or changed bytes raise typed errors, also under a valid digest."""
+    """Truncated or changed bytes raise typed errors, even if the digest is valid."""
     p = party("bits")
     x = p.secret.encrypt(U8)
     data = {"fresh": x.to_bytes, "computed": (p.server.bind(x) + 1).to_bytes, "keys": p.keys.to_bytes}[kind]()
@@ -212,7 +213,7 @@ def test_damaged_bytes(kind: str) -> None:
         flipped[at] ^= 1 << int(rng.integers(8))
         with pytest.raises(hg.HeliographError):
             read(bytes(flipped))
-    # Changed header bytes under a valid digest are refused or give another value of the right shape.
+    # If header bytes are changed and the digest is valid, the file is refused or gives another value of the right shape.
     for at in rng.integers(8, 500, 60):
         flipped = bytearray(data)
         flipped[at] ^= 1 << int(rng.integers(8))
@@ -223,7 +224,7 @@ def test_damaged_bytes(kind: str) -> None:
 
 
 def test_progress_and_cancelling() -> None:
-    """Progress is between 0 and 1; the callback's exception propagates."""
+    """Progress is between 0 and 1, and an exception of the callback propagates."""
     p, seen = party(), []
     a = np.arange(40, dtype=np.uint8)
     p.check(hg.tfhe.multiply(p.tensor(a), p.tensor(a), progress=seen.append), a * a)
@@ -240,7 +241,7 @@ def test_progress_and_cancelling() -> None:
 
 
 def test_trivial_tensors_are_valid_operands() -> None:
-    """Trivial tensors, which no key is needed to read, are valid operands."""
+    """Trivial tensors, which can be read without a key, are valid operands."""
     p = party()
     x = hg.tfhe.trivial(p.keys, U8)
     p.check(x + p.tensor(U8), U8 + U8)
@@ -253,7 +254,7 @@ def test_trivial_tensors_are_valid_operands() -> None:
 
 @pytest.mark.parametrize("name", hg.tfhe.named())
 def test_the_named_sets_explain_themselves(name: str) -> None:
-    """Texts of the named sets have security, failure probability and sizes."""
+    """The texts of the named sets state the security, the failure probability and the sizes."""
     p = hg.tfhe.parameters(name, insecure=True)
     text = str(p)
     weak = name == "morshed-2020"
@@ -278,7 +279,7 @@ def test_operations_of_a_secure_set(name: str) -> None:
 
 
 def variants_of(name: str, kind: str, clear: bool = False) -> set[str]:
-    """Returns the variants that the engine's error lists."""
+    """Returns the variants that the error of the engine lists."""
     p = party(kind)
     x = p.tensor(U8)
     with pytest.raises(hg.ParameterError) as told:
@@ -288,7 +289,7 @@ def variants_of(name: str, kind: str, clear: bool = False) -> set[str]:
 
 @pytest.mark.parametrize("name", ["add", "multiply"])
 def test_docstrings_list_the_variants_of_the_engine(name: str) -> None:
-    """The docstring names each variant of sets of bits and of digits, and no other."""
+    """The docstring names each variant for sets of bits and for sets of digits, and no other variant."""
     known = variants_of(name, "bits") | variants_of(name, "digits") | variants_of(name, "digits", clear=True)
     text = getattr(hg.tfhe, name).__doc__.split(">>>")[0]
     assert set(re.findall(r'"(\w+)"', text)) == known

@@ -1,4 +1,4 @@
-"""The TFHE applications in examples/, run on small fast sets, give exactly the integers of the clear computation."""
+"""The TFHE applications in examples/ give exactly the integers of the clear computation. The tests use small fast sets."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ NARROW = regression.Format(16, 4, 4.0)
 @pytest.mark.parametrize("binary", [False, True], ids=["numeric", "binary"])
 @pytest.mark.parametrize("mode", ["sums", "step"])
 def test_regression(tmp_path: Path, mode: str, binary: bool, encoding: str) -> None:
-    """Each mode of the regression is right on 12 rows of 3 attributes: integers are exact and differ from floating point
-    within the tolerance.
+    """Each mode of the regression is right on 12 rows of 3 attributes. Integers are exact and differ from floating point by
+    no more than the tolerance.
+
     """
     table = regression.synthetic(12, 3, NARROW, binary=binary)
     report = regression.run(party(encoding).secret, table, mode, tmp_path)
@@ -43,8 +44,9 @@ def test_regression(tmp_path: Path, mode: str, binary: bool, encoding: str) -> N
 
 @pytest.mark.parametrize("mode", ["sums", "step"])
 def test_regression_in_wide_numbers(tmp_path: Path, mode: str) -> None:
-    """The number format of large tables, with values of 16 bits and sums of 32, is exact for more rows than one dot-product
-    circuit takes.
+    """The number format for large tables, which has values of 16 bits and sums of 32 bits, is exact for more rows than one
+    dot-product circuit takes.
+
     """
     fmt = regression.Format(32, 8, 8.0)
     assert (fmt.sent, fmt.name) == ("int16", "Q23.8 in int32")
@@ -54,8 +56,10 @@ def test_regression_in_wide_numbers(tmp_path: Path, mode: str) -> None:
 
 
 def test_steps_of_the_regression_continue(tmp_path: Path) -> None:
-    """Three encrypted steps give the integers of three clear steps, close to floating point; one step gives another
-    result."""
+    """Three encrypted steps give the integers of three clear steps, which are close to floating point. One step gives a
+    different result from three steps.
+
+    """
     table = regression.synthetic(6, 2, NARROW, binary=True)
     (tmp_path / "one").mkdir()
     three = regression.run(party().secret, table, "step", tmp_path, steps=3)
@@ -67,7 +71,7 @@ def test_steps_of_the_regression_continue(tmp_path: Path) -> None:
 
 
 def test_regression_counts_many_rows(tmp_path: Path) -> None:
-    """Counts of bits are right for more rows than one circuit of a sum takes."""
+    """Counts of bits are right for more rows than the circuit of one sum takes."""
     table = regression.synthetic(150, 2, NARROW, binary=True)
     report = regression.run(party().secret, table, "sums", tmp_path)
     assert report.exact
@@ -76,7 +80,7 @@ def test_regression_counts_many_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broken", ["xy", "firsts"])
 def test_the_regression_reports_a_wrong_answer(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong answer is reported."""
+    """If an answer is wrong, this is reported."""
     server = regression.server_sums
 
     def wrong(folder: Path, fmt: Any) -> None:
@@ -88,12 +92,14 @@ def test_the_regression_reports_a_wrong_answer(tmp_path: Path, broken: str, monk
     assert not regression.run(party().secret, regression.synthetic(4, 1, NARROW), "sums", tmp_path).exact
 
 
-#: Rows, attributes and boolean attributes of four public tables with boolean targets (benchmarks/runners/training.py).
+#: Rows, attributes and boolean attributes of four public tables whose targets are booleans (benchmarks/runners/training.py).
 LIKE = {"lbw": (189, 9, 6), "pcs": (379, 9, 3), "uis": (575, 8, 3), "edin": (1253, 9, 9)}
 
 
 def table_like(name: str, folder: Path, *, rows: int | None = None, binary: bool = False) -> Any:
-    """Writes and reads a table like a public one: booleans, counts, measures of different sizes, and a dependent target."""
+    """Writes and reads a table like a public table: booleans, counts, measures of different sizes, and a target that depends
+    on them.
+    """
     all_rows, attributes, bits = LIKE[name]
     rng = np.random.default_rng(len(name) + all_rows)
     x = np.round(rng.gamma(3, 12, (all_rows, attributes)), 1)
@@ -109,7 +115,7 @@ WHOLE = [pytest.param(name, marks=[pytest.mark.full] if name in ("uis", "edin") 
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_sums_of_bits_of_complete_public_tables(tmp_path: Path, name: str) -> None:
-    """On all rows of a public table's shape, the integers equal the clear model's."""
+    """On all rows of a table of a public table's shape, the integers equal those of the clear model."""
     table = table_like(name, tmp_path, binary=True)
     assert table.x.shape == LIKE[name][:2]
     (tmp_path / "run").mkdir()
@@ -121,8 +127,9 @@ def test_sums_of_bits_of_complete_public_tables(tmp_path: Path, name: str) -> No
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.full] if n != "lbw" else []) for n in LIKE])
 def test_a_step_on_some_rows_of_public_tables(tmp_path: Path, name: str) -> None:
-    """With all attributes in the number format of large tables, integers and accuracy equal the clear ones, and the
-    tolerance holds.
+    """With all attributes in the number format for large tables, integers and accuracy equal the clear ones, and the
+    tolerance is kept.
+
     """
     table = table_like(name, tmp_path, rows=5)
     (tmp_path / "run").mkdir()
@@ -130,7 +137,7 @@ def test_a_step_on_some_rows_of_public_tables(tmp_path: Path, name: str) -> None
     assert report.exact
     assert report.error <= report.allowed < 0.05
     assert report.right is not None
-    assert abs(report.right[0] - report.right[1]) <= 0.2  # the two models classify at most one of five rows differently
+    assert abs(report.right[0] - report.right[1]) <= 0.2  # the two models classify at most one row in five differently
 
 
 @pytest.mark.full
@@ -145,7 +152,7 @@ def test_a_step_of_bits_of_a_complete_public_table(tmp_path: Path) -> None:
 
 
 def test_another_learning_rate_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another learning rate gives other integers, and the tolerance does not hide it."""
+    """Another learning rate gives other integers, and the tolerance does not hide the difference."""
     server = regression.server_step
     monkeypatch.setattr(regression, "server_step", lambda folder, fmt, rate, steps: server(folder, fmt, rate + 1, steps))
     table = regression.synthetic(12, 2, NARROW, binary=True)
@@ -153,7 +160,9 @@ def test_another_learning_rate_is_detected(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_clear_training_goes_towards_least_squares(tmp_path: Path) -> None:
-    """After fifty clear steps the integers are near floating point and predict like the least-squares model."""
+    """After fifty clear steps the integers are near floating point, and predictions are like those of the least-squares
+    model.
+    """
     table = table_like("pcs", tmp_path)
     made = [regression.clear_training(table, steps) for steps in (1, 50)]
     for training, steps in zip(made, (1, 50), strict=True):
@@ -168,7 +177,7 @@ def test_clear_training_goes_towards_least_squares(tmp_path: Path) -> None:
 
 
 def test_the_regression_server_cannot_read(tmp_path: Path) -> None:
-    """The server's folder has only evaluation keys and tensors, which cannot be decrypted without the secret key."""
+    """The folder of the server has only evaluation keys and tensors. The tensors cannot be decrypted without the secret key."""
     table = regression.synthetic(4, 1, NARROW, binary=True)
     regression.send_table(party().secret, table, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"keys.hg", "x.hg", "y.hg"}
@@ -178,7 +187,7 @@ def test_the_regression_server_cannot_read(tmp_path: Path) -> None:
 
 
 def test_the_regression_refuses_numbers_that_are_too_wide() -> None:
-    """Numbers too wide are refused before encryption."""
+    """Numbers that are too wide are refused before encryption."""
     x = np.full((20, 1), 64)
     table = regression.Table(x, x[:, 0], NARROW)
     with pytest.raises(ValueError, match=r"a sum of xy reaches 81920, beyond int16"):
@@ -188,7 +197,7 @@ def test_the_regression_refuses_numbers_that_are_too_wide() -> None:
 
 
 def test_regression_reads_tables(tmp_path: Path) -> None:
-    """Tables with and without a header, separated by tabs, blanks and commas; the last column is the target."""
+    """Tables with and without a header are read, separated by tabs, blanks and commas. The last column is the target."""
     x = np.array([[1.5, 20, 0], [2.5, 10, 1], [3.5, 60, 1]])
     tabs, blanks, commas = (tmp_path / name for name in ("tabs.txt", "blanks", "table.csv"))
     tabs.write_text("\n".join("\t".join(map(str, row)) for row in x))
@@ -215,7 +224,7 @@ def test_regression_reads_tables(tmp_path: Path) -> None:
     ],
 )
 def test_regression_refuses_tables(tmp_path: Path, text: str, message: str) -> None:
-    """Invalid tables are refused by file and row."""
+    """Invalid tables are refused; the error names the file and the row."""
     path = tmp_path / "bad.csv"
     path.write_text(text)
     with pytest.raises(ValueError, match=rf"bad\.csv.* {message}|bad\.csv {message}"):
@@ -229,7 +238,7 @@ def test_regression_refuses_tables(tmp_path: Path, text: str, message: str) -> N
 @pytest.mark.parametrize("encrypted", [False, True], ids=["clear", "encrypted"])
 @pytest.mark.parametrize("unique", [False, True], ids=["repeated", "unique"])
 def test_look_up(tmp_path: Path, unique: bool, encrypted: bool, encoding: str) -> None:
-    """Look-ups of present keys and of a missing key give the right match bits, counts and sums."""
+    """For keys that exist and for a missing key, look-ups give the right match bits, counts and sums."""
     table = lookup.synthetic(9, 2, 8, 8, unique=unique)
     missing = next(k for k in range(256) if k not in table.keys)
     for asked in (int(table.keys[4]), missing):
@@ -243,7 +252,7 @@ def test_look_up(tmp_path: Path, unique: bool, encrypted: bool, encoding: str) -
 
 
 def test_look_up_of_wide_keys_in_many_rows(tmp_path: Path) -> None:
-    """A look-up is right with more rows than one circuit sums, and with sums wider than the values."""
+    """A look-up is right if it has more rows than one circuit sums, and if sums are wider than the values."""
     table = lookup.synthetic(70, 1, 32, 16, seed=3)
     assert table.sum_dtype == "uint24"
     report = lookup.run(party().secret, table, int(table.keys[7]), tmp_path)
@@ -252,7 +261,7 @@ def test_look_up_of_wide_keys_in_many_rows(tmp_path: Path) -> None:
 
 
 def test_look_up_reads_tables(tmp_path: Path) -> None:
-    """Bit widths follow from the values."""
+    """The bit widths follow from the values."""
     path = tmp_path / "people.csv"
     path.write_text("id,age,height\n1742,33,1810\n90,25,1690\n1742,70,1754\n")
     table = lookup.read_table(path)
@@ -267,7 +276,7 @@ def test_look_up_reads_tables(tmp_path: Path) -> None:
 
 
 def test_the_look_up_refuses_wide_keys(tmp_path: Path) -> None:
-    """A key beyond the table's width and too many distinct keys are refused."""
+    """A key beyond the width of the table is refused, and so are too many distinct keys."""
     table = lookup.synthetic(2, 1, 8, 8)
     with pytest.raises(hg.PlaintextRangeError, match="uint8"):
         lookup.run(party().secret, table, 300, tmp_path)
@@ -279,7 +288,7 @@ def test_the_look_up_refuses_wide_keys(tmp_path: Path) -> None:
 
 
 def run_main(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Runs a program's main with a small set instead of the named one."""
+    """Runs the main function of a program with a small set instead of the named set."""
     small = party().parameters
     monkeypatch.setattr(hg.tfhe, "parameters", lambda name, insecure=False: small)
     monkeypatch.setattr(sys, "argv", ["example", *arguments])
@@ -287,7 +296,7 @@ def run_main(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: st
 
 
 def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The programs print their tables and an estimate; errors are one line."""
+    """The programs print their tables and an estimate; errors have one line."""
     assert run_main(regression, monkeypatch) == 0
     said = capsys.readouterr().out
     assert "sums of 8 rows x 2 attributes, numeric, Q11.4 in int16" in said

@@ -27,7 +27,7 @@ TABLES: dict[str, Any] = {
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns the list of bootstraps per element of each run, for the default set."""
+    """Returns a list with the bootstraps per element of each run, for the default set."""
     counts: list[int] = []
     run, parameters = tables.run, hg.tfhe.parameters()
 
@@ -44,13 +44,13 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("encoding", ["digits", "bits"])
 @pytest.mark.parametrize("name", TABLES)
 def test_values(name: str, encoding: str) -> None:
-    """Look-ups are right at row boundaries of the table, for any dtype of results and any shape."""
+    """Look-ups are right at the boundaries of the table's rows, for results of any dtype and shape."""
     p, table = party(encoding), TABLES[name]
     p.check(hg.tfhe.look_up(p.tensor(INDEX.reshape(2, 3)), table), table[INDEX.reshape(2, 3)])
 
 
 def test_signed_and_odd_widths() -> None:
-    """Signed indices use the order of unsigned values; 12-bit indices have 4,096 entries."""
+    """Signed indices are ordered like unsigned values; 12-bit indices have 4,096 entries."""
     p, table = party(), (EVERY // 256).astype(np.uint8)
     values = np.array([-1, 0, -32_768, 300], dtype=np.int16)
     p.check(hg.tfhe.look_up(p.tensor(values), table), table[values.view(np.uint16)])
@@ -60,7 +60,9 @@ def test_signed_and_odd_widths() -> None:
 
 
 def test_counts_of_bootstraps(counted: list[int]) -> None:
-    """Counts are those of the docstring; a table with few distinct rows takes few, whichever byte selects them."""
+    """Counts of bootstraps are as in the docstring. A table with few distinct rows takes few bootstraps, whichever byte
+    selects these rows.
+    """
     p = party()
     x = p.tensor(INDEX[:1])
     for table, asked in ((TABLES["threshold"], 69), (np.sqrt(EVERY).astype(np.uint8), 6_050)):
@@ -77,7 +79,7 @@ def test_counts_of_bootstraps(counted: list[int]) -> None:
 
 
 def test_progress_and_errors() -> None:
-    """Progress rises to 1; a wrong number of entries and widths beyond 16 are refused."""
+    """Progress rises to 1. A wrong number of entries is refused, and so are widths beyond 16 bits."""
     p = party()
     x = p.tensor(INDEX[:1])
     for name in ("four rows", "threshold", "one value"):
@@ -92,14 +94,16 @@ def test_progress_and_errors() -> None:
 
 
 def test_look_ups_need_evaluation_keys() -> None:
-    """Look-ups need evaluation keys."""
+    """Look-ups are refused without evaluation keys."""
     p: Party = party()
     with pytest.raises(hg.MissingKeyError):
         hg.tfhe.look_up(p.secret.encrypt(INDEX), TABLES["threshold"])
 
 
 def test_costs_without_a_table_are_the_worst_case() -> None:
-    """Costs without a table are those of a random table, the worst case; signed indices and odd widths have costs, too."""
+    """If no table is given, costs are those of a random table, which is the worst case. Signed indices and odd widths have
+    costs, too.
+    """
     p = hg.tfhe.parameters()
     assert p.cost("look_up", "uint16", dtype="uint8", goal="fewest") == (40_463, 28)
     assert "40,463 for random bytes" in (hg.tfhe.look_up.__doc__ or "")
@@ -125,7 +129,10 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_long_calls_are_announced(slow: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long call warns once, with its expected time, before it begins. A warning raised as an error prevents the call."""
+    """A long call gives one warning with its expected time before it begins. If the warning is raised as an error, the call
+    does not run.
+
+    """
     p = party()
     x = p.tensor(INDEX[:1])
     computed: list[str] = []
@@ -153,7 +160,7 @@ def test_long_calls_are_announced(slow: None, monkeypatch: pytest.MonkeyPatch) -
                 call()
         monkeypatch.setattr(_core.tfhe, "compute", counting)
         p.check(hg.tfhe.look_up(x, TABLES["threshold"]), TABLES["threshold"][INDEX[:1]])
-    assert computed  # the look-up was computed without a warning
+    assert computed  # the look-up was computed and gave no warning
     monkeypatch.setattr(tables, "_FEW", 4)
     shares: list[float] = []
     with pytest.warns(hg.LongCallWarning) as told:

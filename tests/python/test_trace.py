@@ -1,4 +1,4 @@
-"""A trace has a step for every operation of every scheme, with its result's noise and size and its time."""
+"""A trace has a step for every operation of every scheme. A step has the noise, the size and the time of its result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def names(t: hg.Trace) -> list[str]:
 
 @pytest.mark.parametrize("family", [hg.bfv, hg.bgv])
 def test_exact_schemes(family: Any) -> None:
-    """Operators, functions, encryption and files are steps under their names, with the results' noise and size."""
+    """Operators, functions, encryption and files are steps under their own names, with the noise and size of the results."""
     secret = hg.SecretKey.generate(family.parameters(depth=2, plain_bits=16))
     server = hg.Server(secret.evaluation_keys(rotations=[1, 2]))
     made: list[Any] = []
@@ -60,7 +60,7 @@ def test_exact_schemes(family: Any) -> None:
 
 
 def test_ckks() -> None:
-    """CKKS steps have level, precision and scale; a statistic is the sequence of its operations."""
+    """Steps of CKKS have a level, a precision and a scale. A statistic appears as the sequence of its operations."""
     secret = hg.SecretKey.generate(hg.ckks.parameters(depth=3, precision=20, slots=64))
     server = hg.Server(secret.evaluation_keys(rotations=hg.ckks.sum_rotations(secret.parameters.period)))
     x = server.bind(secret.encrypt(np.linspace(-1, 1, 64), bound=1.0))
@@ -77,7 +77,7 @@ def test_ckks() -> None:
 
 
 def test_tfhe() -> None:
-    """TFHE operators have NumPy's names; an operation with several results is one step."""
+    """Operators of TFHE have the names of NumPy. An operation that has several results is one step."""
     secret = hg.SecretKey.generate(tfhe_parameters("digits"))
     x = hg.Server(secret.evaluation_keys()).bind(secret.encrypt(np.array([1, 2], dtype=np.uint8)))
     with hg.trace() as t:
@@ -90,7 +90,7 @@ def test_tfhe() -> None:
 
 
 def test_networks_and_programs(exact: tuple[Any, Any]) -> None:
-    """A network is traced as its operations, a program as one step, recorded or replayed."""
+    """A network is traced as its operations. A program is one step, whether it is recorded or replayed."""
     setup = nn.setup("digits-batch")
     secret = hg.SecretKey.generate(setup.parameters())
     server = hg.Server(secret.evaluation_keys())
@@ -115,7 +115,7 @@ def test_networks_and_programs(exact: tuple[Any, Any]) -> None:
 
 
 def test_a_steps_time_is_that_of_its_operation(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step's time excludes the caller's work between steps; tested by a clock that advances at each reading."""
+    """The time of a step excludes the caller's work between steps. A clock that advances at each reading tests this."""
     x = exact[1].bind(exact[0].encrypt([1], pad=True))
     now = [0.0]
 
@@ -134,8 +134,9 @@ def test_a_steps_time_is_that_of_its_operation(exact: tuple[Any, Any], monkeypat
 
 
 def test_failed_operations_are_no_steps(exact: tuple[Any, Any]) -> None:
-    """A failed operation is no step; after the block nothing is traced. A trace includes all threads, also the threads of
-    pools."""
+    """An operation that fails is not a step, and after the block nothing is traced. A trace includes all threads, also those
+    of pools.
+    """
     x = exact[1].bind(exact[0].encrypt([1], pad=True))
     with hg.trace() as t:
         with pytest.raises(hg.MissingKeyError):
@@ -169,7 +170,7 @@ def test_a_trace_and_a_profiler_work_together(exact: tuple[Any, Any]) -> None:
 
 
 def test_operators_of_arrays(exact: tuple[Any, Any]) -> None:
-    """An operator that NumPy calls is a step, at the line of the caller."""
+    """If NumPy calls an operator, this is a step at the line of the caller."""
     x = exact[1].bind(exact[0].encrypt([[1], [2]], pad=True))
     with hg.trace() as t:
         np.array([1, 2]) * x
@@ -180,7 +181,7 @@ def test_operators_of_arrays(exact: tuple[Any, Any]) -> None:
 
 
 def test_traces_have_a_table_and_data(exact: tuple[Any, Any]) -> None:
-    """The table has a header, a line per step, and no empty columns; the data are JSON."""
+    """The table has a header, one line per step, and no empty columns; its data can be written as JSON."""
     x = exact[1].bind(exact[0].encrypt([1], pad=True))
     with hg.trace() as t:
         y = x * x
@@ -197,7 +198,7 @@ def test_traces_have_a_table_and_data(exact: tuple[Any, Any]) -> None:
 
 
 def test_plots_show_noise_and_times(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plots have the noise budget as a line and times as bars; without matplotlib the error names it."""
+    """Plots show the noise budget as a line and times as bars. If matplotlib is missing, the error names matplotlib."""
     x = exact[1].bind(exact[0].encrypt([1], pad=True))
     with hg.trace() as t:
         y = x * x
@@ -217,14 +218,14 @@ def test_plots_show_noise_and_times(exact: tuple[Any, Any], monkeypatch: pytest.
 
 
 def test_plots_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error without matplotlib is one sentence with the remedy."""
+    """If matplotlib is missing, the error is one sentence that includes the remedy."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(hg.HeliographError, match=r"pip install 'heliograph\[plot\]'"):
         hg.trace().plot()
 
 
 def test_the_picture_of_the_documents_has_its_script() -> None:
-    """The documentation's picture has a script and is small."""
+    """The picture in the documentation has a script and is a small file."""
     picture = Path(__file__).parents[2] / "docs" / "pictures" / "trace.svg"
     assert picture.with_suffix(".py").is_file()
     assert picture.read_text().count("multiply") >= 3

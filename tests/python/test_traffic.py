@@ -1,6 +1,6 @@
 """Data stay on the device: between the upload and the final result, no byte is copied between host and device.
 
-The device counts the traffic (`_core.device.traffic`). If host and device share memory, there is none.
+The device counts the traffic (`_core.device.traffic`). If the host and the device share memory, there is no traffic.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KERNEL = np.array([[[[1, -2], [3, 1]]], [[[0, 2], [-1, 1]]]])
 
 
 class Party:
-    """Keys and operands of one set on the default device."""
+    """The keys and operands of one set on the default device."""
 
     def __init__(self, word_size: int, moduli: list[int]) -> None:
         log_q, special = (170, 2) if word_size == 64 else (140, 2)
@@ -32,7 +32,7 @@ class Party:
         values = np.random.default_rng(5).integers(-9, 9, (2, 3, N))
         self.x, self.y = (self.server.bind(self.secret.encrypt(v)) for v in values)
         self.plain = self.server.encode(values[0, 0])
-        self.product = self.x * self.y  # degree two
+        self.product = self.x * self.y  # a tensor of degree two
         self.image = self.server.bind(self.secret.encrypt(np.random.default_rng(6).integers(-9, 9, (1, 3, 3, N))))
 
 
@@ -92,7 +92,7 @@ VIEWS: dict[str, Operation] = {
 
 
 def traffic() -> dict[str, int]:
-    """Returns the device's traffic counts."""
+    """Returns the counts of the device's traffic."""
     return dict(_core.device.traffic())
 
 
@@ -105,19 +105,21 @@ def during(work: Callable[[], Any]) -> tuple[Any, dict[str, int]]:
 
 
 def some(names: Iterable[str]) -> list[str]:
-    """Returns all names on a GPU, otherwise only one, whose test is skipped."""
+    """On a GPU, returns all names; otherwise only one name, whose test is skipped."""
     return list(names) if "cuda" in _core.device.name() else list(names)[:1]
 
 
 def require_gpu() -> None:
-    """Skips tests if host and device share memory. Then the computation of the operands has counted no launch."""
+    """Skips the test if host and device share memory. In this case, no launches were counted when the operands were
+    computed.
+    """
     party("w64")
     if traffic()["launches"] == 0:
         pytest.skip(f"the {_core.device.name()} device shares the host's memory, so it has no traffic")
 
 
 def require_still(crossed: dict[str, int]) -> None:
-    """Checks that the traffic has no copy and no wait."""
+    """Checks that the traffic contains no copy and no wait."""
     moved = {k: v for k, v in crossed.items() if k not in ("launches", "allocations")}
     assert not any(moved.values()), moved
 
@@ -130,7 +132,7 @@ def test_every_count_exists_on_every_device() -> None:
 
 
 def test_necessary_copies_are_counted() -> None:
-    """Necessary copies are counted: uploads of values, downloads of results and files."""
+    """Copies that are necessary are counted: uploads of values, downloads of results and files."""
     require_gpu()
     p = party("w64")
     _, crossed = during(lambda: p.secret.encrypt(np.ones((3, N), dtype=int)))
@@ -149,9 +151,10 @@ def test_necessary_copies_are_counted() -> None:
 @pytest.mark.parametrize("name", some(PARTIES))
 @pytest.mark.parametrize("operation", some(OPERATIONS))
 def test_operations_copy_nothing_after_the_first_call(name: str, operation: str) -> None:
-    """The first call uploads constants and weights; the second, with equal weights, copies nothing and does not wait.
+    """The first call uploads constants and weights. The second call, which has equal weights, copies nothing and does not
+    wait.
 
-    Weights of matmul and conv2d are host data; the engine caches their prepared form by content.
+    The weights of matmul and conv2d are data of the host; the engine caches their prepared form by their content.
     """
     require_gpu()
     p, run = party(name), OPERATIONS[operation]
@@ -164,7 +167,7 @@ def test_operations_copy_nothing_after_the_first_call(name: str, operation: str)
 
 @pytest.mark.parametrize("operation", some(VIEWS))
 def test_views_copy_nothing(operation: str) -> None:
-    """Views change shapes on the host, without a kernel."""
+    """Views change shapes only on the host, without a kernel."""
     require_gpu()
     p = party("w64")
     _, crossed = during(lambda: VIEWS[operation](p))
@@ -172,7 +175,7 @@ def test_views_copy_nothing(operation: str) -> None:
 
 
 def program(p: Party) -> hg.Tensor:
-    """Computes a mix of operations, each on results of earlier operations."""
+    """Computes various operations, each on the results of earlier operations."""
     a = hg.relinearize(p.x * p.y) + p.plain
     b = hg.rotate_rows(a, [1, 2, -3])[1:].reshape(6)
     c = hg.matmul(np.arange(-9, 9).reshape(3, 6), b, np.array([1, 2, 3]))
@@ -183,7 +186,7 @@ def program(p: Party) -> hg.Tensor:
 
 @pytest.mark.parametrize("name", some(PARTIES))
 def test_programs_copy_nothing_after_the_first_run(name: str) -> None:
-    """After a first run, nothing is copied until the result is read."""
+    """After the first run of a program, nothing is copied until the result is read."""
     require_gpu()
     p = party(name)
     first = program(p)
@@ -195,7 +198,7 @@ def test_programs_copy_nothing_after_the_first_run(name: str) -> None:
 
 
 def test_new_weights_are_uploaded_once() -> None:
-    """Other weights of the same shape are uploaded once and used."""
+    """If weights of the same shape have other values, they are uploaded once and used."""
     require_gpu()
     p = party("w64")
     hg.matmul(MATRIX, p.x)
@@ -210,7 +213,7 @@ def test_new_weights_are_uploaded_once() -> None:
 
 
 def test_keys_are_uploaded_once() -> None:
-    """Evaluation keys, which are much larger than a ciphertext, are uploaded only at first use."""
+    """Evaluation keys are much larger than a ciphertext, and are uploaded only when they are first used."""
     require_gpu()
     p = party("w64")
     for steps in (1, 2, -3):

@@ -1,4 +1,6 @@
-"""Noise estimates and bounds in files are assumed, never trusted: they may cause errors, but no promised precision."""
+"""Noise estimates and bounds in files are assumed and never trusted. Assumed bounds may cause errors, but no precision is
+promised from them.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,14 @@ N = rigs.N
 
 @functools.cache
 def exact(scheme: str) -> tuple[hg.SecretKey, hg.EvaluationKeys]:
-    """Returns a small parameter set with two plaintext moduli."""
+    """Returns a small parameter set that has two plaintext moduli."""
     spec = rigs.small_spec(300, 2, [65537, 12289], 64, scheme)
     secret = hg.SecretKey.generate(getattr(hg, scheme).Parameters(_core.exact.Parameters(spec)))
     return secret, secret.evaluation_keys(rotations=[1], columns=True)
 
 
 def own(scheme: str) -> tuple[Any, Any, Any, Any]:
-    """Returns a secret key, its evaluation keys, these keys loaded from bytes, and a tensor."""
+    """Returns a secret key, its evaluation keys, the same keys loaded from bytes, and a tensor."""
     if scheme == "ckks":
         p = ckks_rig.party()
         return p.secret, p.keys, hg.ckks.EvaluationKeys.from_bytes(p.keys.to_bytes()), p.tensor(np.full(ckks_rig.SLOTS, 0.5))
@@ -41,20 +43,20 @@ def own(scheme: str) -> tuple[Any, Any, Any, Any]:
 
 
 def reloaded(x: Any, **header: Any) -> Any:
-    """Saves and loads a tensor, with changed header fields (None removes a field), signed again."""
+    """Saves a tensor, changes header fields (None removes a field), recomputes the digest and loads the tensor."""
     container = parse(x.to_bytes())
     container.header = {k: v for k, v in (container.header | header).items() if v is not None}
     return hg.Server(x._keys).from_bytes(build(container))
 
 
 def is_vouched(x: Any) -> bool:
-    """Returns whether the noise bound is trusted; a CKKS tensor then has a precision."""
+    """Returns whether the noise bound is trusted; if so, a CKKS tensor has a precision."""
     return x.is_trusted if isinstance(x, hg.bfv.Tensor) else x.precision is not None
 
 
 @SCHEMES
 def test_noise_estimates_in_files_are_not_trusted(scheme: str) -> None:
-    """A loaded tensor, even a fresh one, and all results with it or with loaded keys have no trusted bound."""
+    """A loaded tensor, even if it is fresh, has no trusted bound, and neither have results with it or with loaded keys."""
     secret, _, read, x = own(scheme)
     y = reloaded(x)
     public = type(secret.public_key()).from_bytes(secret.public_key().to_bytes())
@@ -84,7 +86,9 @@ def test_noise_estimates_in_files_are_not_trusted(scheme: str) -> None:
 
 
 def test_publication_refuses_tensors_from_files() -> None:
-    """Publication refuses tensors from files: a computed one re-signed as fresh would get too little noise."""
+    """Publication refuses tensors from files. If a file declares a computed tensor as fresh, too little noise would be added
+    to it.
+    """
     p = ckks_rig.party()
     x = p.tensor(np.full(ckks_rig.SLOTS, 0.5))
     for said in (reloaded(x * x, fresh=True, noise=None), reloaded(x), reloaded(x * x, noise=[0]), x + reloaded(x)):
@@ -97,7 +101,9 @@ def test_publication_refuses_tensors_from_files() -> None:
 
 @EXACT
 def test_noise_of_declared_fresh_tensors_is_measured(scheme: str) -> None:
-    """Noise of a tensor declared as fresh is measured: an exhausted one is refused for any values."""
+    """If a file declares a tensor as fresh, its noise is measured. If the noise budget is exhausted, the tensor is refused
+    for any values.
+    """
     secret, keys, *_ = own(scheme)
     x = hg.Server(keys).bind(secret.encrypt(np.full(N, 3)))
     for _ in range(400):
@@ -113,7 +119,9 @@ def test_noise_of_declared_fresh_tensors_is_measured(scheme: str) -> None:
 
 @EXACT
 def test_answers_keep_their_estimate(scheme: str) -> None:
-    """The estimate in a file is exact to a sixteenth of a bit; levels of a server and of `shrink` depend on it."""
+    """The estimate in a file is exact to a sixteenth of a bit, because the levels that a server and `shrink` choose depend
+    on it.
+    """
     secret, _, _, x = own(scheme)
     y = hg.relinearize(x * x)
     again = reloaded(y)
@@ -126,7 +134,7 @@ def test_answers_keep_their_estimate(scheme: str) -> None:
 
 
 def test_the_exchange_of_the_readme(tmp_path: Path) -> None:
-    """A loaded request is computed on and shrunk, and the answer decrypts."""
+    """A loaded request is computed on and shrunk, and the answer can be decrypted."""
     secret, keys, _, x = own("bfv")
     x.save(tmp_path / "request.hg")
     keys.save(tmp_path / "server.hg")
@@ -145,7 +153,7 @@ FIGURES: list[Any] = [[-1], [0.5], ["1"], [2**20 + 1], 7, [], [1, 2, 3], {"a": 1
 @SCHEMES
 @pytest.mark.parametrize("wrong", FIGURES, ids=map(str, FIGURES))
 def test_impossible_noise_estimates_are_refused(scheme: str, wrong: Any) -> None:
-    """A file must have one noise estimate per plaintext modulus, an integer from 0 to 2^20."""
+    """A file must have one noise estimate per plaintext modulus; each is an integer from 0 to 2^20."""
     *_, x = own(scheme)
     for field in ["noise", "ranges"] if scheme == "ckks" else ["noise"]:
         assert reloaded(x + 1, **{field: parse((x + 1).to_bytes()).header[field]}).slots == x.slots
@@ -155,7 +163,7 @@ def test_impossible_noise_estimates_are_refused(scheme: str, wrong: Any) -> None
 
 @SCHEMES
 def test_fields_of_another_version_are_refused(scheme: str) -> None:
-    """A file with a noise estimate is refused for a fresh ciphertext and in format 1."""
+    """A file that has a noise estimate is refused if its ciphertext is fresh or its format is 1."""
     *_, x = own(scheme)
     with pytest.raises(hg.DamagedFileError):
         reloaded(x, noise=[100] * (1 if scheme == "ckks" else 2))
@@ -165,7 +173,7 @@ def test_fields_of_another_version_are_refused(scheme: str) -> None:
 
 
 def as_version_1(data: bytes) -> bytes:
-    """Returns the file in format 1: without noise estimates, and with the set's name in the parameter hash."""
+    """Returns the file in format 1: without noise estimates, and the parameter hash includes the name of the set."""
     c = parse(data)
     header = {k: v for k, v in c.header.items() if k not in ("noise", "bound", "ranges")}
     header["parameter_hash"] = hashlib.sha256(canonical(header["parameters"])).hexdigest()
@@ -174,7 +182,7 @@ def as_version_1(data: bytes) -> bytes:
 
 @SCHEMES
 def test_equal_numbers_are_one_set(scheme: str) -> None:
-    """Sets of equal numbers are one set, whatever their name or the insecure flag: their objects can be mixed."""
+    """Sets that have equal numbers are one set, whichever name or insecure flag they have, so their objects can be mixed."""
     if scheme == "ckks":
         spec, make, key = hg.ckks.parameters("n13-l4")._core.spec, _core.ckks.Parameters, _core.ckks.SecretKey
         wrap: Any = hg.ckks.Parameters
@@ -205,7 +213,7 @@ def secret_of(key: Any, parameters: Any) -> Any:
 
 @SCHEMES
 def test_files_of_format_1_with_a_name(scheme: str) -> None:
-    """In format 1 the set's hash includes the name; such files load into the same set as files of format 2."""
+    """In format 1, the hash of a set includes its name. Such files are loaded into the same set as files of format 2."""
     secret, keys, _, x = own(scheme)
     server = hg.Server(keys)
     container = parse((x + 1).to_bytes())

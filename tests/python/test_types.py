@@ -1,4 +1,4 @@
-"""Types that mypy infers in users' programs, if mypy is installed."""
+"""The types that mypy infers in users' programs, if mypy is installed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ assert_type(np.uint8(3) << t, hg.tfhe.Tensor)
 
 
 def test_an_array_beside_a_tensor_is_a_tensor(tmp_path: Path) -> None:
-    """An operation of an array and a tensor has type tensor, on either side, not NumPy's ndarray."""
+    """An operation of an array and a tensor, on either side, has the type of the tensor and not NumPy's ndarray."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
     cache = Path(__file__).resolve().parents[2] / "build/mypy"

@@ -1,4 +1,6 @@
-"""Recorded programs, written as limb programs, give the recording's bits for any number of chips and on any devices."""
+"""Recorded programs that are written as limb programs give the bits of the recording, for any number of chips and on any
+device.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from heliograph import _core
 from places import places
 from rigs import open_devices
 
-#: Number of GPUs, at most two.
+#: The number of GPUs, at most two.
 GPUS = sum(name in open_devices() for name in ("cuda:0", "cuda:1"))
 
 RNG = np.random.default_rng(11)
@@ -31,7 +33,7 @@ SETS: dict[str, dict[str, Any]] = {
 
 
 class Owner:
-    """A secret key and operands for these tests, on its own device."""
+    """A secret key and operands for these tests, on a separate device."""
 
     def __init__(self, device: str = "", bits: str = "50") -> None:
         parameters = hg.ckks.parameters(n=2**11, insecure=True, **SETS[bits])
@@ -45,7 +47,7 @@ class Owner:
 
 
 def mixed(x: Any, y: Any) -> Any:
-    """Computes a product, sums with clear numbers, rotations, a conjugation, at decreasing levels."""
+    """Computes a product, sums with clear numbers, rotations and a conjugation, at decreasing levels."""
     z = hg.relinearize(x * y)
     turned = hg.ckks.rotate(z, 1) + hg.ckks.rotate(z, -5) * VALUES["w"] - hg.ckks.rotate(x, 3)
     return hg.ckks.conjugate(turned) * 0.5 - 0.25
@@ -57,7 +59,7 @@ def hoisted(x: Any, y: Any) -> Any:
 
 
 def polynomial(x: Any, y: Any) -> Any:
-    """Computes squares whose terms are added with weights."""
+    """Computes squares, and adds their terms with weights."""
     square = hg.relinearize(x * x)
     return hg.relinearize(square * square) * 0.25 + square * -1.5 + x - y
 
@@ -96,7 +98,9 @@ def test_limb_programs_have_the_recordings_bits(owner: Owner, name: str, chips: 
 
 
 def test_limb_programs_have_the_recordings_bounds(owner: Owner) -> None:
-    """For operands within the recorded bounds, results have the recording's noise and ranges; for others unknown ones."""
+    """For operands within the recorded bounds, results have the noise and the ranges of the recording. For other operands,
+    both are unknown.
+    """
     program, (x, y), z = recorded(owner, chained)
     written = hg.cinnamon.write(program, chips=3)
     result = written.run(owner.server, x=x, y=y)["y"]
@@ -139,7 +143,9 @@ def test_parsed_limb_programs_have_the_same_bits(owner: Owner, name: str, tmp_pa
     "device", places("cpu", "ref", "3*cpu", "2*ref", "cuda:0", "2*cuda:0", usual=("ref", "3*cpu", "cuda:0"))
 )
 def test_chips_that_divide_separately_agree_on_every_device(device: str) -> None:
-    """If each chip divides by itself, results are rounded differently, but with the same bits on every device and mesh."""
+    """If each chip divides on its own, results are rounded differently, but they have the same bits on every device and
+    mesh.
+    """
     here, there = Owner("4*ref"), Owner(device)
     bits = []
     for owner in (here, there):
@@ -158,17 +164,17 @@ def test_chips_that_divide_separately_agree_on_every_device(device: str) -> None
 )
 def test_every_device_and_arithmetic(device: str, bits: str) -> None:
     owner = Owner(device, bits)
-    # The scale of a level of one 28-bit prime is too small for sums of several terms.
+    # If a level has one prime of 28 bits, its scale is too small for sums of several terms.
     for function in (hoisted, chained, *(() if bits == "30" else FUNCTIONS.values())):
         program, (x, y), z = recorded(owner, function)
         run = hg.cinnamon.write(program, chips=3).at(owner.server)
-        for _ in range(3):  # replays a graph on devices with graphs
+        for _ in range(3):  # on devices that have graphs, this replays a graph
             assert np.array_equal(owner.secret.decrypt(run(x=x, y=y)["y"]), owner.secret.decrypt(z))
 
 
 @pytest.mark.parametrize("device", places("cpu", "cuda:0", usual=("cpu", "cuda:0")))
 def test_optimizations_keep_the_bits(device: str) -> None:
-    """With each optimization switched off, results have the same bits in more calls."""
+    """If any one of the optimizations is switched off, results have the same bits and take more calls."""
     owner = Owner(device)
     program, (x, y), z = recorded(owner, mixed)
     written = hg.cinnamon.write(program)
@@ -214,8 +220,9 @@ def test_chips_may_be_on_other_devices_than_the_server(home: str, others: list[s
 
 @pytest.mark.parametrize("device", places("cpu", "3*ref", "cuda:0", usual=("cpu", "3*ref", "cuda:0")))
 def test_limbs_beyond_the_memory_move_to_the_host(device: str) -> None:
-    """If memory becomes smaller, the program moves limbs to the host and back, without a change of bits. Too little memory
-    is an error."""
+    """If there is less memory, the program moves limbs to the host and back; the bits do not change. If there is too little
+    memory, an error is raised.
+    """
     owner = Owner(device)
     for function in FUNCTIONS.values():
         program, (x, y), z = recorded(owner, function)
@@ -265,7 +272,7 @@ def test_a_program_of_one_runs_a_batch(owner: Owner) -> None:
 
 
 def test_a_matrix() -> None:
-    """A matrix by baby and giant steps, whose sums are divided once, has the recording's bits."""
+    """A matrix by baby and giant steps, whose sums are divided only once, has the bits of the recording."""
     parameters = hg.ckks.parameters(n=2**11, levels=4, log_scale=36, base_bits=45, special=2, insecure=True)
     layer = hg.ckks.LinearTransform(parameters, RNG.uniform(-1, 1, (12, 12)), baby=4)
     secret = hg.SecretKey.generate(parameters)
@@ -293,7 +300,7 @@ def test_a_bootstrap() -> None:
 
 
 def test_the_program_is_sufficient_to_make_its_keys(owner: Owner) -> None:
-    """The program alone is sufficient to make its keys."""
+    """The program alone is sufficient for making its keys."""
     program, _, _ = recorded(owner, hoisted)
     written = hg.cinnamon.write(program)
     other = hg.SecretKey.generate(owner.secret.parameters)
@@ -360,7 +367,7 @@ def test_mismatched_programs_and_operands_are_refused(owner: Owner) -> None:
 
 
 class ExactOwner:
-    """A BGV secret key on its own device."""
+    """A BGV secret key on a separate device."""
 
     def __init__(self, device: str = "", **kwargs: Any) -> None:
         parameters = hg.bgv.parameters(n=2**11, insecure=True, **kwargs)
@@ -392,12 +399,12 @@ class ExactOwner:
         return {"products": products, "turned": turned, "fresh": fresh}
 
     def same(self, found: Any, expected: Any) -> bool:
-        """Returns whether words decrypt equally and have equal measured noise."""
+        """Returns whether words decrypt to the same values and have the same measured noise."""
         here, there = (self.secret.decrypt(t) for t in (found, expected))
         return np.array_equal(here, there) and self.secret.noise_budget(found) == self.secret.noise_budget(expected)
 
 
-#: Gadgets: one prime per digit without special primes; two digits with two special primes.
+#: Gadgets: one prime per digit without special primes, and two digits with two special primes.
 EXACT_SETS: dict[str, dict[str, Any]] = {
     "digits": {"log_q": 200, "special": 0, "plain_modulus": 40961},
     "special": {"log_q": 200, "special": 2, "plain_modulus": 40961},
@@ -423,12 +430,12 @@ def test_bgv(device: str, gadget: str) -> None:
         aggregated = hg.cinnamon.write(program, chips=3, switching="aggregate").run(owner.server, x=owner.x, y=owner.y)["y"]
         assert np.array_equal(owner.secret.decrypt(aggregated), owner.secret.decrypt(z))
         assert name != "fresh" or owner.same(aggregated, z)  # this program has no division
-        again = aggregated + owner.y  # the result is an ordinary tensor
+        again = aggregated + owner.y  # the result is a tensor like any other
         assert np.array_equal(owner.secret.decrypt(again), owner.secret.decrypt(z + owner.y))
 
 
 def test_bgv_programs_run_with_other_keys(tmp_path: Path) -> None:
-    """The text is parsed again, with keys made for the parsed program."""
+    """The text is parsed again, and keys are made for the parsed program."""
     owner = ExactOwner(**EXACT_SETS["special"])
     program = hg.program(owner.functions()["turned"])
     expected = owner.secret.decrypt(program(owner.x, owner.y))

@@ -1,4 +1,4 @@
-"""Small, fast and insecure TFHE sets, and a client and server for each."""
+"""Small, fast and insecure sets of TFHE, and a client and server for each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parameters(name: str) -> hg.tfhe.Parameters:
 
 
 class Party:
-    """A secret key and a server."""
+    """A secret key and its server."""
 
     def __init__(self, parameters: hg.tfhe.Parameters) -> None:
         self.parameters = parameters
@@ -37,7 +37,7 @@ class Party:
         return self.server.bind(self.secret.encrypt(values, dtype))
 
     def check(self, tensor: hg.tfhe.Tensor, expected: Any) -> None:
-        """Checks that a tensor decrypts to `expected`, in the tensor's dtype unless NumPy lacks it."""
+        """Checks that a tensor decrypts to `expected`, in the tensor's dtype if NumPy has this dtype."""
         found = self.secret.decrypt(tensor)
         want = np.asarray(expected)
         assert tensor.dtype in (want.dtype, "uint24", "int24"), (tensor.dtype, want.dtype)

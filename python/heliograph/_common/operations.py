@@ -34,8 +34,8 @@ class Observer(Protocol):
         """Reports that `made` is x after an automatic bootstrap."""
 
 
-#: A tracer is called for each outermost operation of any thread. Its arguments are the operation's name, the caller's frame,
-#: and a function that performs the operation. The tracer calls this function and returns its result.
+#: A tracer is called for each outermost operation of any thread. The tracer's arguments are the operation's name, the
+#: caller's frame, and a function that performs the operation. The tracer calls this function and returns its result.
 Tracer = Callable[[str, FrameType, Callable[[], Any]], Any]
 
 _OBSERVER: ContextVar[Observer | None] = ContextVar("heliograph.observer", default=None)

@@ -184,6 +184,7 @@ def bootstrap(
     bound: float | None = None,
     *,
     iterations: int = 1,
+    level: int | None = None,
     keys: EvaluationKeys | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
@@ -200,17 +201,22 @@ def bootstrap(
     pairs. With more `iterations`, each iteration bootstraps the error of the previous iteration (Bae, Cheon, Cho, Kim, Kim,
     ePrint 2022/1167). The rounding error at the set's scale remains; "n16-b10-h" has a large scale.
 
-    Raises LevelError for a tensor below that level, ScaleError for a product that is not rescaled, MissingKeyError, and
-    ParameterError for sets without bootstrapping. Raises PlaintextRangeError if the tensor's bound is larger than `bound`,
-    unknown or above 2^20. In that case declare a bound by `within`.
+    With `level` the result is at this level, above `Parameters.bootstrapping_level`. A bootstrap to a lower level takes less
+    time and memory, and its first call prepares plaintexts for that level.
+
+    Raises LevelError for a tensor below that level or an impossible `level`, ScaleError for a product that is not rescaled,
+    MissingKeyError, and ParameterError for sets without bootstrapping. Raises PlaintextRangeError if the tensor's bound is
+    larger than `bound`, unknown or above 2^20. In that case declare a bound by `within`.
 
     >>> y = party.bind(owner.encrypt(np.linspace(-1, 1, 1024), level=small.bootstrapping_level))
     >>> y.level, hg.ckks.bootstrap(y).level
     (4, 7)
+    >>> hg.ckks.bootstrap(y, level=5).level
+    5
     >>> owner.decrypt(hg.ckks.bootstrap(y)).round(3)[:4]
     array([-1.   , -0.998, -0.996, -0.994])
     """
-    return _of(x, "bootstrap").bootstrap(bound, iterations=iterations, keys=keys, progress=progress)
+    return _of(x, "bootstrap").bootstrap(bound, iterations=iterations, level=level, keys=keys, progress=progress)
 
 
 @composite

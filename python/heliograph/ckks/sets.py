@@ -299,9 +299,9 @@ def named() -> list[str]:
     after "b".
 
     >>> named = hg.ckks.named()
-    >>> named[:5]
-    ['n13-l4', 'n14-l8', 'n15-l20', 'n16-l24', 'n16-l28']
-    >>> named[5:]
+    >>> named[:6]
+    ['n13-l4', 'n14-l8', 'n15-l20', 'n16-l24', 'n16-l28', 'n16-l41']
+    >>> named[6:]
     ['n15-b4', 'n16-b9', 'n16-b10-h', 'n16-b13', 'n16-b18', 'n16-b11-c', 'n16-b11/w32', 'n16-b13/w32']
     """
     return _core.ckks.named_specs()

@@ -416,10 +416,12 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         bound: float | None = None,
         *,
         iterations: int = 1,
+        level: int | None = None,
         keys: Keys | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Same as `hg.ckks.bootstrap`."""
+        to = level_of(self.parameters, level)
         own_keys = keys_of([self], keys, "bootstrapping")
         times = count_of(iterations, "iterations")
         self._leaving("bootstrapped")
@@ -428,7 +430,7 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
             raise _core.ParameterError(f"the bound of a bootstrap must be a number above 0, not {described(bound)}")
 
         def computed(x: Self, progress: Progress | None = None) -> Self:
-            return type(self)(_core.ckks.bootstrap(x._core, own_keys._core, most, progress, times), own_keys)
+            return type(self)(_core.ckks.bootstrap(x._core, own_keys._core, most, progress, times, to), own_keys)
 
         few = self.size < _FEW or observer_now() is not None or isinstance(own_keys, NotingKeys)
         bound_here = type(self)(self._core, own_keys)

@@ -3,7 +3,7 @@
 The owner finds sets by `parameters_for`, makes a `SecretKey` and encrypts a frame. A `Server` computes statistics, which
 stay encrypted until the owner decrypts them.
 
-The examples of this module's functions continue this one.
+The examples of this module's functions continue this example.
 
 >>> import heliograph as hg
 >>> sales = {"price": [10.0, 20.0, 30.0, None], "quantity": [5, 8, 3, 0], "region": ["north", "north", "south", None]}

@@ -9,7 +9,7 @@ from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Graph
 from heliograph.ml.lower_layers import lower
 from heliograph.ml.patterns import PATTERNS
-from heliograph.ml.rules import RULES, Rule
+from heliograph.ml.rules import MERGES, RULES, Rule
 
 _MOST_PASSES = 200
 
@@ -34,6 +34,7 @@ def canonical(graph: Graph) -> Graph:
     """
     with np.errstate(all="ignore"):  # constants that are not finite are refused below
         draft = lower(graph)
+        simplify(draft, (*MERGES, *PATTERNS))  # before scales move into layers, which hides patterns
         simplify(draft, RULES)
         simplify(draft, (*RULES, *PATTERNS))
     result = draft.graph()

@@ -16,7 +16,7 @@ from heliograph.ml.graph import OPERATIONS, Array, Graph, Node
 Attributes = Mapping[str, Any]
 Kernel = Callable[[list[Array], Attributes], Array]
 
-_CHUNK_ELEMENTS = 1 << 24  #: largest elements of all inputs of one chunk of a batch
+_CHUNK_ELEMENTS = 1 << 22  #: largest elements of all inputs of one chunk of a batch
 
 
 # ---- operators of ONNX, as the readers emit them ----

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-_CHUNK_BYTES = 1 << 25  # bytes of the patches of one chunk of a batch, which share a cache with their products
+_CHUNK_BYTES = 1 << 24  # bytes of the patches of one chunk of a batch, which share a cache with their products
 
 
 def window_counts(
@@ -80,8 +80,10 @@ def convolve(
         points, taps = math.prod(counts), per_group * math.prod(kernel)
         rows = weight.reshape(groups, outputs // groups, taps).astype(x.dtype, copy=False)
         for part in _chunks(len(x), groups * taps * points * x.itemsize):
-            patches = view[part].reshape(-1, groups, taps, points)
-            result[part] = np.matmul(rows, patches).reshape(-1, outputs, *counts)
+            images = view[part].swapaxes(0, 1)  # [inputs, batch, kernel..., windows...]
+            patches = np.moveaxis(images, 1, 1 + len(kernel)).reshape(groups, taps, -1)  # one product for all images
+            sums = np.matmul(rows, patches).reshape(outputs, images.shape[1], *counts)
+            result[part] = sums.swapaxes(0, 1)
     if bias is not None:
         result += bias.astype(x.dtype, copy=False).reshape(-1, *(1,) * len(kernel))
     return result
@@ -124,8 +126,15 @@ def real_elements(
     sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int]
 ) -> Array:
     """Return [windows...]: the number of elements of each window that are not padding."""
-    ones = padded(np.ones((1, 1, *sizes)), pads)
-    return np.asarray(windows(ones, kernel, strides, dilations).sum(axis=tuple(range(2, 2 + len(kernel))))[0, 0])
+    rank = len(sizes)
+    total: Array = np.ones(())
+    for i, count in enumerate(window_counts(sizes, kernel, strides, pads, dilations)):
+        starts = np.arange(count) * strides[i] - pads[i]
+        first = -(np.minimum(starts, 0) // dilations[i])  # the first tap inside, and the last one
+        last = np.minimum(kernel[i] - 1, (sizes[i] - 1 - starts) // dilations[i])
+        total = total[..., None] * np.maximum(0, last - first + 1)
+    assert total.ndim == rank
+    return total
 
 
 def average_pool(

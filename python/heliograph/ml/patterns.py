@@ -162,15 +162,20 @@ def known_function(draft: Draft, node: Node) -> bool:
     values = _values(nodes, base)
     if not np.all(np.isfinite(values)):
         return False
-    for name in _KNOWN:
-        target = activations.FUNCTIONS[name](_POINTS)
-        factor = float(values[-1] / target[-1])
-        if factor and np.max(np.abs(values - factor * target)) <= _TOLERANCE * abs(factor):
-            done = draft.activation(base, name, node.source)
-            draft.scale(done, round(factor) if _close(factor, round(factor)) else factor, 0.0, node.source, node.output)
-            for part in nodes[:-1]:
-                draft.drop(part.output)
-            return True
+    arguments = [base, *(part.output for part in nodes if part.operation == "scale" and part.inputs == (base,))]
+    for argument in arguments:  # the base, or a scale of it
+        _, slope, shift = affine(draft, argument) if argument != base else (base, 1.0, 0.0)
+        for name in _KNOWN:
+            target = activations.FUNCTIONS[name](slope * _POINTS + shift)
+            place = int(np.argmax(np.abs(target)))
+            factor = float(values[place] / target[place]) if target[place] else 0.0
+            if factor and np.max(np.abs(values - factor * target)) <= _TOLERANCE * abs(factor):
+                done = draft.activation(argument, name, node.source)
+                factor = round(factor) if _close(factor, round(factor)) else factor
+                draft.scale(done, factor, 0.0, node.source, node.output)
+                for part in nodes[:-1]:
+                    draft.drop(part.output)
+                return True
     return False
 
 

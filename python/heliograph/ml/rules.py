@@ -15,6 +15,7 @@ from heliograph.ml.lower_layers import mean_weight
 
 Rule = Callable[[Draft, Node], bool]
 
+_MOST_WORK = 1 << 33  # products of a convolution that a rule computes
 #: Results that are never negative, so that zeros around them do not change a maximum.
 _NOT_NEGATIVE = {"relu", "sigmoid", "hard_sigmoid", "square", "abs", "exp", "softplus", "sqrt"}
 
@@ -58,6 +59,11 @@ def merge_scales(draft: Draft, node: Node) -> bool:
     )
     draft.drop(first.output)
     return True
+
+
+def merge_scales_in_a_row(draft: Draft, node: Node) -> bool:
+    """Merge a scale of a scale into one, where no other operation reads the first one."""
+    return node.operation == "scale" and draft.only_user(node.inputs[0]) and merge_scales(draft, node)
 
 
 def by_output(array: Array, rank: int, axis: int, size: int) -> Array | None:
@@ -133,6 +139,8 @@ def scale_before_convolution(draft: Draft, node: Node) -> bool:
         return False
     weight, bias, groups = (node.attributes[name] for name in ("weight", "bias", "groups"))
     windows = {name: node.attributes[name] for name in ("strides", "pads", "dilations")}
+    if math.prod(draft.shapes[node.output]) * weight[0].size > _MOST_WORK:
+        return False
     added: Array = np.zeros(())
     if np.any(scale.attributes["offset"]):
         filled = np.broadcast_to(scale.attributes["offset"], shape)[None]
@@ -370,13 +378,18 @@ def _equal(a: Any, b: Any) -> bool:
     return np.array_equal(floats(a), floats(b)) if isinstance(a, np.ndarray) else bool(a == b)
 
 
-RULES: tuple[Rule, ...] = (
+#: Rules that leave each operation in its place.
+MERGES: tuple[Rule, ...] = (
     remove_identity,
     merge_equal,
     merge_shapes,
     transpose_of_ones,
-    merge_scales,
+    merge_scales_in_a_row,
     scale_before_broadcast,
+)
+RULES: tuple[Rule, ...] = (
+    *MERGES,
+    merge_scales,
     transpose_down,
     reshape_down,
     sum_to_convolution,

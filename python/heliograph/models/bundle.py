@@ -115,6 +115,10 @@ class Form(ABC):
     def byte_counts(self) -> dict[str, int]:
         """Returns the bytes of a request, of an answer, and of a server's memory for one request at a time with keys."""
 
+    def key_bytes(self) -> int:
+        """Returns about the bytes of the evaluation keys in a message, which holds seeds in place of masks."""
+        return int(self.parameters._sent_key_bytes(**self.needs))
+
     @abstractmethod
     def encrypt(self, key: Any, x: Any, unchecked: bool = False) -> Any:
         """Encrypts a request: a tensor, or a tuple of several.
@@ -234,7 +238,7 @@ class ModelBundle(HtmlRepr):
         self._form = kind.read(header["model"], container.arrays if full_digest is None else None, self.parameters)
         if self._form.format != version:
             raise damaged(f"its fields are those of format {self._form.format}, not of format {version}")
-        if header["needs"] != self._form.needs:
+        if header["needs"] != _header_needs(self._form.needs):
             raise damaged("the field needs must list the keys that the model needs")
         self.labels = _labels(header["labels"], self._form.outputs)
         self._run: Callable[[tuple[Any, ...], StageProgress | None], Any] | None = None
@@ -326,7 +330,7 @@ class ModelBundle(HtmlRepr):
     @property
     def key_bytes(self) -> int:
         """Approximate bytes of the evaluation keys in a message."""
-        return int(self.parameters._sent_key_bytes(**self.needs))
+        return self._form.key_bytes()
 
     @property
     def input_bytes(self) -> int:
@@ -452,6 +456,9 @@ class ModelBundle(HtmlRepr):
                 raise _core.MissingKeyError(
                     f"the keys lack the key {name}, which the model {self.name} needs; make them with model.keys(secret)"
                 )
+            if isinstance(need, dict):
+                _require_levels(self.name, have, need)
+                continue
             if isinstance(need, list) and (missing := sorted(set(need) - set(have))):
                 more = f", ... ({len(missing)} in all)" if len(missing) > 8 else ""
                 steps = ", ".join(map(str, missing[:8])) + more
@@ -548,7 +555,7 @@ def write(form: Form, path: Any, name: Any = None, version: Any = "1", title: An
         "labels": _checked_labels(labels, form.outputs),
         "model": form.described(),
         "name": _checked_name(at.stem if name is None else name, "name"),
-        "needs": form.needs,
+        "needs": _header_needs(form.needs),
         "title": _checked_text(title, "title", _LONGEST_TITLE),
         "version": _checked_name(version, "version"),
         **header_fields(form.parameters),
@@ -558,7 +565,26 @@ def write(form: Form, path: Any, name: Any = None, version: Any = "1", title: An
     return bundle
 
 
+def _require_levels(name: str, have: Mapping[int, list[int]], need: Mapping[int, list[int]]) -> None:
+    """Raises MissingKeyError unless there are rotation keys for each step, for its level or above."""
+    for level, steps in need.items():
+        above = {step for at, some in have.items() if at >= level for step in some}
+        if missing := sorted(set(steps) - above):
+            raise _core.MissingKeyError(
+                f"the keys lack {len(missing)} rotations at level {level}, {missing[0]} first, which the model {name} "
+                "needs; make them with model.keys(secret)"
+            )
+
+
 # Fields of headers
+
+
+def _header_needs(needs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns needs as JSON reads them: the levels of rotations are strings."""
+    return {
+        name: {str(level): steps for level, steps in need.items()} if isinstance(need, dict) else need
+        for name, need in needs.items()
+    }
 
 
 def _labels(value: Any, outputs: tuple[TensorSpec, ...]) -> tuple[str, ...]:
@@ -629,7 +655,10 @@ def _spec_text(spec: TensorSpec) -> str:
 
 
 def _needs_text(needs: Mapping[str, Any]) -> str:
-    parts = [f"{len(v)} {name}" if isinstance(v, list) else name for name, v in needs.items() if v]
+    parts = []
+    for name, need in needs.items():
+        count = sum(map(len, need.values())) if isinstance(need, dict) else len(need) if isinstance(need, list) else 0
+        parts += [f"{count} {name.removeprefix('level_')}" if count else name] if need else []
     return ", ".join(parts) or "the same for every computation"
 
 

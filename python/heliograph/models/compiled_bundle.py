@@ -14,7 +14,7 @@ from heliograph._common.exporters import EXPORTERS
 from heliograph._common.html import Rows
 from heliograph._common.tensor import StageProgress
 from heliograph.keys import SecretKey
-from heliograph.ml.networks.compiling import matrix_bytes
+from heliograph.ml.networks.compiling import key_bytes, matrix_bytes
 from heliograph.ml.networks.files import arrays_of, circuit_of
 from heliograph.ml.networks.layouts import Digits, Layout
 from heliograph.ml.networks.model import NetworkModel, packed_request
@@ -55,8 +55,13 @@ class CompiledForm(Form):
         if parameters._scheme.key != "ckks" or (fields["bootstrap"] and not parameters.bootstrapping_level):
             raise damaged("its parameter set must be one of CKKS, and have bootstrapping if it bootstraps")
         count_in(fields["level"], "level", 1, parameters.levels)
-        for step in list_in(fields["rotations"], "rotations", _MOST_STEPS):
-            count_in(step, "rotation", 1, parameters.slots - 1)
+        if not isinstance(fields["rotations"], dict) or len(fields["rotations"]) > parameters.levels:
+            raise damaged("the field rotations must be an object of levels")
+        for level, steps in fields["rotations"].items():
+            if not any(level == str(number) for number in range(1, parameters.levels + 1)):
+                raise damaged(f"the levels of rotations must be 1 to {parameters.levels}")
+            for step in list_in(steps, "rotations", _MOST_STEPS):
+                count_in(step, "rotation", 1, parameters.slots - 1)
         return cls(parameters, fields, arrays)
 
     @classmethod
@@ -71,7 +76,7 @@ class CompiledForm(Form):
             "input": _layout_fields(circuit.design.layouts[first]),
             "level": circuit.input_level,
             "output": _layout_fields(circuit.design.output),
-            "rotations": list(circuit.design.rotations),
+            "rotations": {str(level): steps for level, steps in circuit.needs["level_rotations"].items()},
             "unit": float(circuit.units.values[first]).hex(),
         }
         return cls(circuit.parameters, description, arrays_of(circuit))
@@ -109,7 +114,8 @@ class CompiledForm(Form):
     @property
     def needs(self) -> dict[str, Any]:
         """Arguments of `SecretKey.evaluation_keys` for its keys."""
-        needs: dict[str, Any] = {"relinearize": True, "rotations": list(self._described["rotations"])}
+        levels = {int(level): list(steps) for level, steps in self._described["rotations"].items()}
+        needs: dict[str, Any] = {"relinearize": True, "level_rotations": levels}
         return needs | ({"bootstrap": True} if self._described["bootstrap"] else {})
 
     @property
@@ -140,14 +146,17 @@ class CompiledForm(Form):
         request = self.encrypt(secret, np.zeros(self._input.shape))
         guards = len(circuit.network.activations) * int(p.ciphertext_bytes(2, 1)) if circuit.guard else 0
         answer = self._output.ciphertexts * int(p.ciphertext_bytes(1, circuit.plan.output))
-        keys = (len(circuit.design.rotations) + 1) * p.switch_key_bytes
-        keys += p.bootstrapping_key_bytes if circuit.plan.bootstraps else 0
+        keys = key_bytes(p, self.needs)
         work = 16 * self._input.ciphertexts * int(p.ciphertext_bytes())
         return {
             "input_bytes": sent_bytes(request),
-            "memory_bytes": int(keys) + matrix_bytes(p, circuit.design, circuit.plan) + work,
+            "memory_bytes": keys + matrix_bytes(p, circuit.design, circuit.plan) + work,
             "output_bytes": answer + min(guards, 8 * int(p.ciphertext_bytes(2, 1))),
         }
+
+    def key_bytes(self) -> int:
+        """Returns about the bytes of the evaluation keys in a message."""
+        return key_bytes(self.parameters, self.needs) // 2
 
     def encrypt(self, key: Any, x: Any, unchecked: bool = False) -> Any:
         """Encrypts samples."""

@@ -54,7 +54,7 @@ class Bootstrapped:
     """
 
     operation: int  #: number of the operation that follows the call, from 1
-    before: str  #: name of that operation
+    before: str  #: name of the operation that follows the call
     shapes: tuple[tuple[int, ...], ...]  #: shapes of the tensors
     levels: tuple[int, ...]  #: levels of the tensors before the bootstrap
 

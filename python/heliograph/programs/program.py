@@ -638,8 +638,8 @@ def program(function: Callable[..., Any], *examples: Any, limit: int = 16, boots
     `Program.bootstraps` shows the placement.
 
     Raises DtypeError, ParameterError. With `bootstrap`, recording raises ParameterError for other schemes and for sets
-    without bootstrapping. It raises MissingKeyError if bootstrapping keys are missing, and LevelError for an operation that
-    takes more levels than a bootstrap leaves.
+    without bootstrapping. Recording raises MissingKeyError if bootstrapping keys are missing, and LevelError for an
+    operation that takes more levels than a bootstrap leaves.
 
     >>> f = hg.program(lambda x: hg.relinearize(x * x) + 1, x)
     >>> secret.decrypt(f(x))

@@ -48,7 +48,7 @@ class Access:
         self.read()
 
     def read(self) -> bool:
-        """Reads the token file, at the start and on SIGHUP. Returns whether there is one."""
+        """Reads the token file, at the start and on SIGHUP. Returns whether there is a token file."""
         if self._path is None:
             return False
         names: dict[str, str] = {}

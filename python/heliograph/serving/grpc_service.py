@@ -306,7 +306,8 @@ class StreamLimits(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-ign
                 most = self.max_unauthenticated if unauthenticated else self.most
                 account = f"address {address}" if unauthenticated else self.client(context)
                 if self._streams[account] >= most:
-                    if delay := self._pace.delay(account):  # also delays this client's next streams on the connection
+                    if delay := self._pace.delay(account):  # the delay also applies to the client's next streams on the
+                        # connection
                         await asyncio.sleep(delay)
                     text = f"cannot open this stream: {account} may have at most {most:,} streams in progress; end one first"
                     trailing = ((TRAILER, "BusyError"), ("retry-after", "1.0"))

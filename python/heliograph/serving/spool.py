@@ -149,8 +149,9 @@ class Request:
 
 
 class Answer:
-    """An answer's bytes. An engine writes them to `output_path`; `take` then moves them to this process, or leaves them
-    in their file.
+    """An answer's bytes. An engine writes the bytes to `output_path`; `take` then moves the bytes to this process, or leaves
+    them in their file.
+
     """
 
     def __init__(self, spool: Spool, expected: int | None, file: Path) -> None:

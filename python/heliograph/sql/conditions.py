@@ -17,7 +17,7 @@ from heliograph._common.columns import Column
 from heliograph._common.sql_error import SqlError
 from heliograph.sql.monomials import Monomial
 
-#: For each comparison, the comparison that holds for known values exactly if the first does not.
+#: For each comparison, its negation: for values that are not NULL, exactly one of the two is true.
 OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 #: For each comparison operator, the operator for exchanged sides.
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}

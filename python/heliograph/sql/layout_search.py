@@ -103,7 +103,7 @@ def layout(
 
 
 def _scheme(scheme: str | None, parameters: Any, queries: _AnnouncedQueries, options: tuple[Any, Any]) -> str:
-    """Returns the given scheme, or the one that the announced queries need. Raises ParameterError, DtypeError."""
+    """Returns the given scheme, or the scheme that the announced queries need. Raises ParameterError, DtypeError."""
     if scheme is not None:
         text_of(scheme, "the scheme of a table", ("bgv", "bfv", "tfhe"))
     if parameters is not None and not isinstance(parameters, tfhe.Parameters):

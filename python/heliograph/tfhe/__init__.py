@@ -5,7 +5,7 @@ every scheme.
 
 Source: Chillotti, Gama, Georgieva and Izabachène, J. Cryptology 2020 (ePrint 2018/421).
 
-The examples of this module's functions continue this one.
+The examples of this module's functions continue this example.
 
 >>> import numpy as np
 >>> import heliograph as hg

@@ -26,7 +26,7 @@ def search(
     name = name_of(array.dtype if dtype is None else dtype)
     words = words_of(array, name, "the example")
     sets: list[tuple[float, int, Parameters]] = []
-    runs: dict[tuple[int, int], list[Any] | Exception] = {}  # the calls by encoding; the encoding alone determines them
+    runs: dict[tuple[int, int], list[Any] | Exception] = {}  # the calls of each encoding; calls depend on the encoding alone
     for order, each in enumerate(_core.tfhe.named_specs()):
         spec = _core.tfhe.named_spec(each, True)
         parameters = Parameters(_core.tfhe.Parameters(spec))

@@ -93,7 +93,8 @@ struct LiftStep {
   int shift;
 };
 
-/// Step two: out = own * x' + sum_i y_i * row[i] + v * wrap mod q; y_i = y + i * stride. `own_words` and `v` may be null.
+/// Step two of a conversion: out = own * x' + sum_i y_i * row[i] + v * wrap mod q; y_i = y + i * stride. `own_words` and `v`
+/// may be null.
 struct CombineStep {
   Modulus modulus;
   std::size_t sources;

@@ -27,7 +27,7 @@ std::size_t block_samples(const BootstrapShape& s) {
 
 std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
-/// Marks each sample that is rotated together with the next one: adjacent samples with the same mask.
+/// Marks each sample that is rotated together with the next sample: adjacent samples with the same mask.
 void find_twins(const u32* exponents, std::size_t n, std::size_t samples, unsigned char* twins) {
   std::fill_n(twins, samples, static_cast<unsigned char>(0));
   for (std::size_t i = 0; i + 1 < samples; i += 1 + twins[i]) {

@@ -97,7 +97,7 @@ class NullTfheKernels final : public device::TfheKernels {
   std::size_t items_;
 };
 
-/// Queue that counts calls; a composite is counted as its parts.
+/// Queue that counts calls; a composite is counted as the calls that it consists of.
 class NullQueue final : public Queue {
  public:
   explicit NullQueue(std::shared_ptr<Ledger> ledger) : ledger_(std::move(ledger)) {}

@@ -19,8 +19,8 @@ using math::u64;
 using Value = u32;
 inline constexpr Value kNoValue = ~Value{0};
 
-/// Data that a unit needs besides slots: a table of twiddles or a set of constants. Its address in the card's memory
-/// identifies it.
+/// Data that a unit needs besides slots: a table of twiddles or a set of constants. The data's address in the card's memory
+/// identifies them.
 struct Resource {
   u64 address = 0;
   u32 beats = 0;

@@ -264,7 +264,7 @@ class Scheduler {
     return s != nullptr && std::find(s->in.begin(), s->in.end(), v) != s->in.end();
   }
 
-  /// Returns a slot that can be written now; -1 if none. A value in the slot is not yet dropped.
+  /// Returns a slot that can be written now; -1 if none. The function does not yet drop a value that is in the slot.
   int find_slot(const Room& room, const Limb& limb, bool head) {
     const u64 in_use = timing_.in_use().slots;
     const std::size_t free = free_slots();
@@ -289,7 +289,7 @@ class Scheduler {
         const Limb& there = limbs_[v];
         if (!there.home || is_input(room.inputs, v) || needed_by_head(v) || (!there.arrived && !head)) continue;
         if (there.next_use() <= room.need && !head) continue;
-        // Prefers values that are used later, and most of all values that are not used again.
+        // Prefers slots whose values are used latest, and most of all slots whose values are not used again.
         score = -1000 + 900 * (there.next_use() == kAfterAll
                                    ? 1.0
                                    : std::min(1.0, static_cast<double>(there.next_use() - head_) / 4096));
@@ -376,7 +376,7 @@ class Scheduler {
   bool load_resource(std::size_t i) {
     const Step& s = steps_[i];
     auto& all = s.op == Op::ntt ? tables_ : sets_;
-    // Replaces the resource whose next use is latest; never one that an earlier step needs.
+    // Replaces the resource whose next use is latest, but never a resource that an earlier step needs.
     std::vector<std::size_t> next(all.size(), kAfterAll);
     window([&](std::size_t k) {
       if (steps_[k].op == s.op) {

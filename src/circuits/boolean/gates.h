@@ -36,8 +36,8 @@ class Gates {
   /// Returns `a` if the condition is true, else `b`, by two bootstraps; norm 2.
   Bit select(const Bit& condition, const Bit& a, const Bit& b);
   /// Returns `a` with norm 1. If noise allows, a sum of norm 2 is recomputed from its operands; otherwise it is
-  /// bootstrapped. A half adder's sum is recomputed by one bootstrap, in the layer of its carry; a selection's by two
-  /// (`in_turn`).
+  /// bootstrapped. A half adder's sum is recomputed by one bootstrap, in the layer of its carry; a selection's result is
+  /// recomputed by two bootstraps (`in_turn`).
   Bit clean(const Bit& a);
   /// Returns (sum, carry). If `free`, takes one bootstrap, and the sum has norm 2. Otherwise takes two bootstraps of the
   /// same input, and both results have norm 1 (ADR 28).

@@ -180,13 +180,36 @@ Ciphertext within(const Ciphertext& x, Interval interval) {
   return finish(std::move(data));
 }
 
+namespace {
+
+/// Bootstraps to a level below the top. Levels between the result and bootstrapping's own are absent, if the set allows.
+Ciphertext bootstrap_below(const Ciphertext& given, const EvaluationKeys& keys, double bound, int iterations,
+                           std::size_t level) {
+  const std::shared_ptr<Context>& context = given.data().context;
+  const std::shared_ptr<Context> lowered = context->lowered(level);
+  if (!lowered) return lower(bootstrap(given, keys, bound, iterations), level);
+  EvaluationKeysData own = keys.data();
+  own.context = lowered, own.keys.context = lowered->rlwe_shared();
+  own.keys.level_rotations.clear();  // bootstrapping's levels have other numbers there
+  const auto in = [](CiphertextData data, const std::shared_ptr<Context>& to, const Guards& guards) {
+    data.context = to, data.guards = guards;
+    return Ciphertext(std::make_shared<const CiphertextData>(std::move(data)));
+  };
+  const Ciphertext x = lower(of_degree_one(given, keys), given.parameters().bootstrapping_level());
+  const Ciphertext y = bootstrap(in(x.data(), lowered, {}),
+                                 EvaluationKeys(std::make_shared<EvaluationKeysData>(std::move(own))), bound, iterations);
+  return lower(in(y.data(), context, given.data().guards), level);
+}
+
+}  // namespace
+
 Ciphertext bootstrap(const Ciphertext& given, const EvaluationKeys& keys, double bound, int iterations, std::size_t level) {
   require_bootstrapping(given, keys);
   const std::size_t top = given.parameters().top_level(), lowest = given.parameters().bootstrapping_level() + 1;
   if (level != 0 && (level < lowest || level > top))
     throw LevelError("a bootstrap gives results of levels " + std::to_string(lowest) + " to " + std::to_string(top) +
                      ", not " + std::to_string(level));
-  if (level != 0 && level != top) return lower(bootstrap(given, keys, bound, iterations), level);
+  if (level != 0 && level != top) return bootstrap_below(given, keys, bound, iterations, level);
   require<ParameterError>(iterations >= 1 && iterations <= 4, "iterations must be 1 to 4");
   const double known = known_bound(given.data());
   if (bound == 0) {

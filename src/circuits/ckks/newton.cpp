@@ -76,7 +76,7 @@ class Newton {
   /// Returns the bound on |r| after a step, without rounding errors.
   virtual double squared(double relative) const = 0;
   virtual Operand step(const Operand& x, const Operand& y, const Evaluator& by) const = 0;
-  /// Returns the form of x that the steps use.
+  /// Returns x in the form that the steps of the method use.
   virtual Operand prepared(const Operand& x, const Evaluator& /*by*/) const { return x; }
   /// Returns the polynomial that gives the start value; it takes `depth` levels.
   virtual Approximation start_of(std::size_t depth) const {
@@ -150,7 +150,7 @@ class InverseRootFromZero final : public InverseRoot {
  public:
   InverseRootFromZero(double low, double high) : InverseRoot(low, high, "1 / sqrt") {}
 
-  /// These bounds of y hold for values of at least `low`; for smaller values y is at most 1.5^steps times as large.
+  /// These bounds of y hold for arguments of at least `low`; for smaller arguments y is at most 1.5^steps times as large.
   Relative bounded(const Operand& given, const Evaluator& by, double wanted, const std::string& guard) const {
     const auto [start, steps] = plan(wanted);
     const Operand x = without_errors(given, by);

@@ -133,8 +133,8 @@ constexpr std::size_t kEach = 64;
 Values complex_number(Complex value) { return {{value}, {}, 1, value.imag() != 0}; }
 
 /// Returns bounds on C_k(x), k up to `degree`. x is twice an argument in [-reach, reach], so |C_k| is at most 2 cosh(k
-/// arcosh(reach)). Tracked bounds may be larger. The bounds hold for padding slots only if their contents are in this
-/// range too.
+/// arcosh(reach)). Tracked bounds may be larger. The bounds hold for padding slots only if the contents of these slots are
+/// in [-reach, reach], too.
 RangePair within_two(const CiphertextData& x, double reach, std::size_t degree) {
   const double two = 2 * std::cosh(static_cast<double>(degree) * std::acosh(reach)) * (1 + kReach);
   const bool behind = x.tail.is_zero() || x.tail.kind() == Tail::Kind::even;
@@ -153,7 +153,7 @@ Ciphertext narrowed_to(const Ciphertext& a, const RangePair& most) {
 }
 
 /// Returns the largest magnitude of a Chebyshev argument: 1, or its rounded bound. Throws PlaintextRangeError if the
-/// bounds of `a` exceed [-1, 1]. If no bound is known, the caller must ensure this range.
+/// bounds of `a` exceed [-1, 1]. If no bound is known, the caller must ensure that all arguments are in [-1, 1].
 double reach_of(const Ciphertext& a) {
   const double most = known_bound(a.data());
   if (most > 1 + kRounded)
@@ -318,8 +318,8 @@ Ciphertext with_noise_of(const Ciphertext& result, const Ciphertext& x, const Co
   return finish(std::move(data));
 }
 
-/// Tightens the bounds of the result to the polynomial's extremes on the argument's interval. Bounds from the terms are much
-/// larger.
+/// Tightens the bounds of the result to the polynomial's extremes on the argument's interval. Bounds that are sums of the
+/// terms' bounds are much larger.
 Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coefficients& p, Basis basis, double reach = 1) {
   std::vector<double> real;
   for (const Complex& c : p) {

@@ -11,7 +11,7 @@ namespace heliograph::ckks {
 namespace {
 
 constexpr std::size_t kMostBlocks = 256;    // maximum number of ciphertexts of all pairs
-constexpr std::size_t kBlocksTogether = 8;  // number of these ciphertexts in one call
+constexpr std::size_t kBlocksTogether = 8;  // number of ciphertexts of pairs in one call
 constexpr double kStepGap = 0.45;           // gap of a comparison of ranks, which are integers
 constexpr double kStepError = 0x1p-20;      // error of a comparison of ranks
 

@@ -61,7 +61,7 @@ class Digits final : public Family {
   using Position = std::function<Linear(std::size_t, const Emission&)>;
 
   Linear units(std::int64_t value) const;
-  Value digit(const Linear& x) const;  // the value of a number's part
+  Value digit(const Linear& x) const;  // the value of one digit of a number
   Value complement(const Value& a) const;
   std::uint64_t constant_units(const Linear& x) const;
   static bool is_constant(const Linear& x) { return x.terms.empty(); }

@@ -73,7 +73,7 @@ struct SignPlan {
   unsigned bootstraps = 0;
   std::int32_t ratio = 1;   // size of a window, divided by the previous window's
   double window = 0;        // units in a turn of the input phase, which the last window reads
-  double log2_failure = 0;  // for one value
+  double log2_failure = 0;  // log2 of the probability that one value fails
 
   auto operator<=>(const SignPlan&) const = default;
 };
@@ -97,7 +97,7 @@ class Context {
   /// Returns the phases of the first `width` slots as LWE ciphertexts, [items, width], in units of 2^-kTurnBits turns. x:
   /// [items] under S(X^r), coefficient domain, with values in the coefficients of a bootstrap's transform.
   lwe::Tensor extract(const RnsTensor& x, std::size_t width) const;
-  /// Returns the variance in squared turns that both functions add to a phase.
+  /// Returns the variance, in squared turns, that to_wide and extract together add to a phase.
   double variance() const;
 
   /// Return the context of the ring of degree d modulo q; own_narrow returns it on the key holder's device.
@@ -114,11 +114,11 @@ class Context {
   RnsTensor pack(const lwe::Tensor& x, const std::map<u64, rlwe::SwitchKey>& keys) const;
   /// Switches from S(X^r) to the CKKS key. Operand and result are in the NTT domain.
   RnsTensor to_dense(const RnsTensor& x, const rlwe::SwitchKey& key) const;
-  /// Returns the variance in squared turns that both functions add to a phase.
+  /// Returns the variance, in squared turns, that to_wide and extract together add to a phase.
   double packing_variance() const;
 
-  /// Return digits_circuit for the set, and the circuit that multiplies `wires` wires by a factor. Both are cached, so that
-  /// a device prepares each circuit once.
+  /// Return digits_circuit for the set, and the circuit that multiplies `wires` wires by a factor. Both circuits are cached,
+  /// so that a device prepares each circuit only once.
   std::shared_ptr<const tfhe::Circuit> reading(unsigned bits) const;
   std::shared_ptr<const tfhe::Circuit> scaling(std::size_t wires, std::int32_t factor) const;
   /// Returns sign_circuit for the set, cached like the other circuits.
@@ -187,10 +187,10 @@ struct KeysData {
 /// digits of x, rounded to an integer of `bits` bits, in two's complement.
 ///
 /// Digits of m bits are read from the lowest. In the phase for digit k, the digit has the unit 2^-(m + 1) turns, and one
-/// more bit is above it. A first bootstrap reads that bit. The second one reads the digit of the phase without that bit and
-/// without digit k - 1. The digits below k - 1 move the phase by less than 2^-m units; half of this amount is subtracted. If
-/// a phase is halfway between two digits, both bootstraps may err by one step. The table's values are symmetric around 0, so
-/// that a phase beyond an end of the range gives the integer at that end.
+/// more bit is above it. A first bootstrap reads the bit above the digit. The bit and digit k - 1 are subtracted from the
+/// phase, and a second bootstrap reads the digit. The digits below k - 1 move the phase by less than 2^-m units; half of
+/// this amount is subtracted. If a phase is halfway between two digits, both bootstraps may err by one step. The table's
+/// values are symmetric around 0, so that a phase beyond an end of the range gives the integer at that end.
 std::shared_ptr<const tfhe::Circuit> digits_circuit(const tfhe::Spec& spec, unsigned bits);
 
 /// Returns the circuit that computes a boolean: whether a rounded integer x has a relation (such as <) to 0. The input is x

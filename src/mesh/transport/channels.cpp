@@ -69,7 +69,7 @@ class ChannelTransport final : public Transport {
   void require_sound() const override { sockets_->require_sound(); }
 
  private:
-  /// Checks the ranks. If one has failed, aborts the channels, because devices that wait for that rank would never
+  /// Checks the ranks. If a rank has failed, aborts the channels, because devices that wait for that rank would never
   /// finish.
   void watch() {
     const int checks =

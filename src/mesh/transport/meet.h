@@ -17,7 +17,7 @@ constexpr std::size_t kMostRanks = 64;
 struct TimeLimits {
   std::chrono::milliseconds probe_interval{1000};  // interval between two probes of a rank
   int max_probes = 6;                              // number of unanswered probes after which a rank is presumed dead
-  // time limit without progress of a message that has begun; a rank's threads receive all messages
+  // time without a byte after which the transfer of a started message has failed
   std::chrono::milliseconds stall_limit{7000};
   std::chrono::milliseconds late_arrivals{5000};  // time during which a failure is reported to late ranks
 };
@@ -55,9 +55,9 @@ struct RankInfo {
 };
 
 /// Connects every rank to every other. `terms`, pairs of a name and a value, must be equal on every rank. `trouble`:
-/// reason why this rank cannot take part. Such a rank connects nevertheless, so that the other ranks do not wait for it.
-/// Throws MismatchError on every rank if terms differ, DeviceError if a rank does not connect or has `trouble`. Connections
-/// are unauthenticated and carry decrypted values: use a trusted network only.
+/// reason why this rank cannot take part. A rank with such a reason connects nevertheless, so that the other ranks do not
+/// wait for it. Throws MismatchError on every rank if terms differ, DeviceError if a rank does not connect or has `trouble`.
+/// Connections are unauthenticated and carry decrypted values: use a trusted network only.
 std::vector<RankInfo> meet(Rendezvous& meeting, const std::vector<std::pair<std::string, std::string>>& terms,
                            const std::vector<MemberInfo>& members, const std::string& trouble);
 

@@ -54,7 +54,7 @@ class Engine {
   }
 
   /// Runs `work` on the MPI thread and returns its result. Throws DeviceError after `limit`. `work` may still run after
-  /// that, so it must own its data.
+  /// the time limit, so it must own its data.
   template <class Work>
   auto call(Work work, milliseconds limit, const char* what) -> decltype(work()) {
     using Result = decltype(work());

@@ -23,7 +23,7 @@ namespace heliograph::mesh {
 class SocketTransport final : public Transport {
  public:
   SocketTransport(const Rendezvous& meeting, std::vector<RankInfo> joined);
-  /// Announces the end of this rank. Other ranks continue as long as they do not need it.
+  /// Announces the end of this rank. Another rank continues until it needs this rank.
   ~SocketTransport() override;
 
   std::size_t rank() const override { return rank_; }

@@ -161,7 +161,7 @@ Stream Drafts::allocated(const Chip& chip) const {
     if (d.to.kind == Register::Kind::vector) {
       const u32 at = at_vector[d.to.number] = free_vectors.take();
       made.to = {.kind = d.to.kind, .number = at};
-      if (vectors[d.to.number] == i) free_vectors.give(at);  // no instruction reads it
+      if (vectors[d.to.number] == i) free_vectors.give(at);  // no instruction reads the register
     } else if (d.to.kind == Register::Kind::scalar) {
       const u32 at = at_scalar[d.to.number] = free_scalars.take();
       made.to = {.kind = d.to.kind, .number = at};

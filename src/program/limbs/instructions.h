@@ -137,7 +137,7 @@ struct Stream {
   u32 number = 0;  // number in the first line of the file
   std::vector<Instruction> instructions;
   std::vector<std::uint16_t> primes;  // all primes of the instructions' lists
-  std::vector<Register> registers;    // all registers of the instructions' groups
+  std::vector<Register> registers;    // all registers of the groups that the instructions use
 
   std::span<const std::uint16_t> list(Slice s) const { return std::span(primes).subspan(s.first, s.count); }
   std::span<const Register> group(Slice s) const { return std::span(registers).subspan(s.first, s.count); }

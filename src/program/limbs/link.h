@@ -75,12 +75,12 @@ struct Action {
     add_scalar,   // to = a + b, where b is a scalar
     take_scalar,  // to = a - b, where b is a scalar
     scale,        // to = a b, where b is a scalar
-    turn,         // to = an automorphism of a: number `table` in turns
+    turn,         // to = an automorphism of a: the automorphism at index `table` in turns
     ntt,          // to = a in the other domain
     inverse,
     copy,
     move,     // to = a copy of a on another device
-    convert,  // group `to` = group a after conversion number `table` in conversions
+    convert,  // group `to` = group `a` after the conversion at index `table` in conversions
     divide,   // to = (a - b) / the primes of number `table` in divisors, modulo the prime of `to`
   };
   Kind kind = Kind::copy;
@@ -89,7 +89,8 @@ struct Action {
   u32 chip = 0;
 };
 
-/// A term of a fused action (fuse.cpp): weight * turn(a) * b. Factors may be missing, but not all of them.
+/// A summand of an action that fuse.cpp has merged: weight * turn(a) * b, where turn is an automorphism. Factors may be
+/// missing, but not all of them.
 struct Summand {
   u32 a = kNone, b = kNone;
   u32 scalar = kNone, divisor = kNone;  // the weight: a scalar, or the inverse of the primes in divisors[divisor]

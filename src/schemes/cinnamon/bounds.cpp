@@ -330,7 +330,7 @@ class Reader {
   /// `needed`. `roundings`: number of divisions by special primes.
   bool unswitch(Phase& phase, u64 needed, double roundings, Step& sum) {
     struct Switch {
-      std::array<std::map<u32, i64>, 2> halves;  // for both components of the key: digits and their multiplicities
+      std::array<std::map<u32, i64>, 2> halves;  // for each component of the key: the digits, and how often each occurs
     };
     for (bool again = true; again;) {
       again = false;

@@ -30,7 +30,7 @@ class Meaning {
   /// Interprets the program's limbs. A result has no meaning, that is no interpretation as ciphertext operations, if it
   /// raises a modulus, or if one of its key switches omits digits or includes a rescaling.
   static Meaning of(const program::limbs::Linked& program, const Scheme& scheme);
-  /// Returns the bound of each result; nullopt for a result without an interpretation.
+  /// Returns the bound of each result; nullopt if a result is not a CKKS ciphertext.
   std::vector<std::optional<Bound>> bounds(const ckks::Context& c, const Taken& taken) const;
 
   struct Step {

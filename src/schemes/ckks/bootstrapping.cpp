@@ -323,6 +323,10 @@ void Raise::raise(const RnsTensor& x, const RnsTensor& first, const RnsTensor& o
     return ring::to_domain(ring::convert(a, nullptr, conversion, engine, primes), Domain::ntt);
   };
   const auto place = [](const PrimeList& primes) { return PrimeList::range(0, primes.size()); };
+  PrimeList key_limbs;  // a bootstrap to a lower level uses some limbs of the key
+  for (const math::PrimeIndex p : extended_)
+    key_limbs.push_back(
+        static_cast<math::PrimeIndex>(std::find(first.primes().begin(), first.primes().end(), p) - first.primes().begin()));
   // Multiplies the body by the diagonals, modulo a few primes that determine the product, then extends it to all primes.
   const RnsTensor body(engine, x.shape(), 1, body_, Domain::ntt);
   e.enqueue(device::InnerProduct{e.prepared(), body_, up(x.with_components(0, 1), body_up_, body_).view(), diagonals_.view(),
@@ -330,7 +334,7 @@ void Raise::raise(const RnsTensor& x, const RnsTensor& first, const RnsTensor& o
   const RnsTensor whole = up(ring::to_domain(body, Domain::coefficient), sum_up_, extended_);
   const RnsTensor sum(engine, x.shape(), 2, extended_, Domain::ntt);
   e.enqueue(device::InnerProduct{e.prepared(), extended_, up(x.with_components(1, 1), mask_up_, extended_).view(),
-                                 first.view(), place(extended_), sum.view(), turns_});
+                                 first.view(), key_limbs, sum.view(), turns_});
   const View sum_body = sum.with_components(0, 1).view();
   e.enqueue(device::Add{e.prepared(), extended_, sum_body, whole.view(), sum_body});
   e.enqueue(device::Divide{down_, sum.view(), out.view()});

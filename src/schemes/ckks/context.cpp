@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -49,15 +50,11 @@ Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
       noise_(spec().n, rlwe::NoiseModel::Spoils::values),
       embedding_(spec().n) {
   open();
+  measure_moduli();
   const std::size_t top = rlwe().top_level();
-  scales_.resize(top), ratios_.resize(top);
-  for (std::size_t level = 1; level <= top; ++level)
-    log_moduli_.push_back(rlwe::log2_product(rlwe().moduli(rlwe().chain(level))));
   scales_[top - 1] = fresh_scale(top == top_level() ? spec().log_scale : top_log_scale(spec().bootstrapping));
   for (std::size_t level = top; level > 1; --level) {
     if (level == sine_level()) scales_[level - 1] = fresh_scale(spec().log_scale);
-    const device::PrimeList from = rlwe().chain(level), to = rlwe().chain(level - 1);
-    ratios_[level - 1] = modulus_ratio(rlwe().moduli(from), rlwe().moduli(to));
     scales_[level - 2] = scales_[level - 1] * scales_[level - 1] / ratios_[level - 1];
     require<ParameterError>(ratios_[level - 1] > 2 && scales_[level - 2] > 2 && std::isfinite(scales_[level - 2]),
                             "the ratio of adjacent levels' moduli must be close to the scale");
@@ -68,6 +65,78 @@ Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
                          short_number(std::exp2(largest_bound())) +
                          "; use parameters with more integer_bits, or a smaller bound");
   }
+}
+
+void Context::measure_moduli() {
+  const std::size_t top = rlwe().top_level();
+  scales_.resize(top), ratios_.resize(top);
+  for (std::size_t level = 1; level <= top; ++level) {
+    const std::vector<u64> moduli = rlwe().moduli(rlwe().chain(level));
+    log_moduli_.push_back(rlwe::log2_product(moduli));
+    if (level > 1) ratios_[level - 1] = modulus_ratio(moduli, rlwe().moduli(rlwe().chain(level - 1)));
+  }
+}
+
+namespace {
+
+/// Returns whether the primes of a level begin with the first digit and skip no digit.
+bool begins_digits(const std::vector<std::uint16_t>& level, const std::vector<std::size_t>& digits) {
+  std::size_t at = 0, end = 0;
+  for (const std::size_t size : digits) {
+    end += size;
+    const std::size_t before = at;
+    while (at < level.size() && level[at] < end) ++at;
+    if (at == before) return at == level.size();
+  }
+  return at == level.size();
+}
+
+/// Returns the set with `level` as top level, below the same levels of bootstrapping; nullopt if that is impossible.
+std::optional<Spec> lowered_spec(Spec s, std::size_t level) {
+  using Primes = std::vector<std::uint16_t>;
+  const std::vector<Primes> all = std::move(s.levels);
+  const std::size_t top = all.size() - s.bootstrapping.levels;
+  const Primes &base = all[level - 1], &below = all[top - 1];
+  s.levels.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(level));
+  for (std::size_t l = top; l < all.size(); ++l) {
+    if (!std::includes(all[l].begin(), all[l].end(), below.begin(), below.end())) return std::nullopt;
+    Primes own, joined;
+    std::set_difference(all[l].begin(), all[l].end(), below.begin(), below.end(), std::back_inserter(own));
+    std::set_union(base.begin(), base.end(), own.begin(), own.end(), std::back_inserter(joined));
+    if (joined.size() != base.size() + own.size() || !begins_digits(joined, s.digits)) return std::nullopt;
+    s.levels.push_back(std::move(joined));
+  }
+  return s;
+}
+
+}  // namespace
+
+Context::Context(Context& of, Spec spec)
+    : RingContext(std::move(spec), std::shared_ptr<device::Device>(std::shared_ptr<void>(), &of.engine().device())),
+      noise_(of.noise_),
+      embedding_(of.embedding_) {
+  open_beside(of);
+  measure_moduli();
+  const std::size_t top = top_level(), removed = of.top_level() - top;
+  for (std::size_t level = 1; level <= top; ++level) scales_[level - 1] = of.scale(level);
+  // Up to the sine's level, scales lead to the scale of the top level; above, they are the same for every top level.
+  for (std::size_t level = top + 1; level <= raised_level(); ++level)
+    scales_[level - 1] =
+        level <= sine_level() ? std::sqrt(scales_[level - 2] * ratios_[level - 1]) : of.scale(level + removed);
+}
+
+std::shared_ptr<Context> Context::lowered(std::size_t level) {
+  const std::lock_guard lock(mutex_);
+  for (; level < top_level(); ++level) {
+    std::shared_ptr<Context>& found = lowered_[level];
+    if (found) return found;
+    if (std::optional<Spec> spec = lowered_spec(this->spec(), level)) {
+      const device::Unobserved alone;
+      found.reset(new Context(*this, std::move(*spec)));
+      return found;
+    }
+  }
+  return nullptr;
 }
 
 void Context::require_possible(const Spec& spec) { checked(spec); }

@@ -82,6 +82,10 @@ class Context : public schemes::RingContext<Context, Spec> {
   double key_product_noise(std::size_t level, std::size_t key_level = 0) const;
   double key_switch_noise(std::size_t level, std::size_t key_level = 0) const;
 
+  /// Returns a context whose top level is `level`, or the lowest level above that is possible; null if none is. Its levels
+  /// of bootstrapping lack the primes of the levels between its top level and this context's. Up to its top level both
+  /// contexts have the same levels. The set must have bootstrapping.
+  std::shared_ptr<Context> lowered(std::size_t level);
   /// Returns the gadget of rotation keys for ciphertexts of `level` and below: the fewest digits, then the fewest special
   /// primes whose product exceeds each digit by 2^3.5. If no digits of equal size fit, these are the set's own digits.
   rlwe::Gadget gadget(std::size_t level) const;
@@ -103,11 +107,16 @@ class Context : public schemes::RingContext<Context, Spec> {
   BootstrappingPlan& bootstrapping();
 
  private:
+  /// See `lowered`. `spec`: that of `of` with other levels.
+  Context(Context& of, Spec spec);
+  void measure_moduli();
+
   rlwe::NoiseModel noise_;
   Embedding embedding_;
   std::vector<double> scales_, ratios_, log_moduli_;  // one per level, from level 1
   std::mutex mutex_;
   RnsTensor imaginary_unit_;
+  std::map<std::size_t, std::shared_ptr<Context>> lowered_;
   std::map<std::tuple<std::size_t, std::size_t, std::size_t>, std::shared_ptr<const device::KeySwitchPlan>> level_plans_;
   std::shared_ptr<const Bootstrapper> bootstrapper_;
   std::mutex bootstrapping_mutex_;

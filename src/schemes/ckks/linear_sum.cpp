@@ -63,6 +63,19 @@ std::size_t primes_for(const Context& c, const device::PrimeList& primes, double
   return few;
 }
 
+/// Extends coefficients from a few primes, whose product exceeds four times each coefficient, to `primes`, and transforms.
+void transform(Context& c, const RnsTensor& coefficients, const device::PrimeList& primes, const device::View& out) {
+  ring::Engine& e = c.engine();
+  const std::size_t few = coefficients.primes().size(), rest = primes.size() - few;
+  e.enqueue(device::Copy{coefficients.view(), out.with_limbs(0, few)});
+  if (rest > 0) {
+    const device::PrimeList others(primes.begin() + few, rest);
+    e.enqueue(device::Convert{c.rlwe().extension(coefficients.primes(), others), coefficients.view(), std::nullopt,
+                              out.with_limbs(few, rest)});
+  }
+  e.enqueue(device::ForwardNtt{e.prepared(), primes, out, out});
+}
+
 /// Encodes terms in a form. If a term does not fit the form, returns the form that it needs.
 std::optional<TermForm> encode_in(Context& c, std::size_t level, std::size_t places, const device::PrimeList& primes,
                                   const std::function<Values(std::size_t first, std::size_t count)>& values,
@@ -98,17 +111,17 @@ std::optional<TermForm> encode_in(Context& c, std::size_t level, std::size_t pla
       upload_transforms(c, polynomials, to);
       continue;
     }
-    if (terms.stored) {
-      double largest = 0;
-      for (const double v : polynomials) largest = std::max(largest, std::abs(v));
-      if (const std::size_t few = primes_for(c, primes, largest); few > form.few)
-        return TermForm{n, few < primes.size() ? few : 0};
-    }
-    const RnsTensor coefficients = upload_polynomials(c, polynomials, kept, ring::Secrecy::open, true);
+    double largest = 0;
+    for (const double v : polynomials) largest = std::max(largest, std::abs(v));
+    const std::size_t few = primes_for(c, primes, largest);
+    if (terms.stored && few > form.few) return TermForm{n, few < primes.size() ? few : 0};
+    // The host computes residues modulo a few primes only, which determine the others.
+    const RnsTensor coefficients =
+        upload_polynomials(c, polynomials, terms.stored ? kept : first_of(primes, few), ring::Secrecy::open, true);
     if (terms.stored)
       e.enqueue(device::Copy{coefficients.view(), to.view()});
     else
-      e.enqueue(device::ForwardNtt{e.prepared(), kept, coefficients.view(), to.view()});
+      transform(c, coefficients, primes, to.view());
   }
   return {};
 }
@@ -128,15 +141,8 @@ RnsTensor transformed_terms(Context& c, const EncodedTerms& terms, const device:
                             std::size_t count) {
   const RnsTensor some = terms.words.with_components(first, count);
   if (!terms.stored) return some.with_limbs(0, primes.size());
-  ring::Engine& e = c.engine();
-  const device::PrimeList& from = some.primes();
-  device::PrimeList others;
-  for (std::size_t l = from.size(); l < primes.size(); ++l) others.push_back(primes[l]);
   const RnsTensor out(c.rlwe().engine(), {}, count, primes, Domain::ntt);
-  e.enqueue(device::Copy{some.view(), out.view().with_limbs(0, from.size())});
-  e.enqueue(device::Convert{c.rlwe().extension(from, others), some.view(), std::nullopt,
-                            out.view().with_limbs(from.size(), others.size())});
-  e.enqueue(device::ForwardNtt{e.prepared(), primes, out.view(), out.view()});
+  transform(c, some, primes, out.view());
   return out;
 }
 

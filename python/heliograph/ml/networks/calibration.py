@@ -15,9 +15,10 @@ from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Node
 from heliograph.ml.networks.cuts import Network
 from heliograph.ml.networks.evaluation import batches, evaluate
-from heliograph.ml.networks.fitting import Observed
+from heliograph.ml.networks.fitting import BINS, Observed, interval_of
 
 _BATCH = 64
+_COUNTED = 512  # maximum samples of the histograms
 
 
 def samples_of(values: Any, shape: tuple[int, ...], what: str) -> npt.NDArray[np.float64]:
@@ -59,6 +60,24 @@ class Calibration:
     largest: Mapping[str, float]  #: largest magnitudes of the input and the output, with the margin
 
 
+def _counted(
+    network: Network, x: npt.NDArray[np.float32], ranges: Mapping[str, list[float]], margin: float
+) -> dict[str, Observed]:
+    """Returns the ranges, with histograms of the arguments of some samples."""
+    edges = {name: interval_of(low, high, margin) for name, (low, high, _) in ranges.items()}
+    counts = {name: np.zeros(BINS, dtype=np.int64) for name in ranges}
+
+    def count(node: Node, argument: npt.NDArray[Any]) -> None:
+        if node.output in counts:
+            counts[node.output] += np.histogram(argument, BINS, edges[node.output])[0]
+
+    for part in batches(x, _BATCH):
+        evaluate(network.upto(network.result), part, count)
+    return {
+        name: Observed(low, high, int(number), edges[name], counts[name]) for name, (low, high, number) in ranges.items()
+    }
+
+
 def calibrated(network: Network, calibrate: Any, margin: float) -> Calibration:
     """Evaluates a network on samples [count, ...], or on a pair of samples and class numbers.
 
@@ -69,20 +88,23 @@ def calibrated(network: Network, calibrate: Any, margin: float) -> Calibration:
     samples = samples_of(calibrate, network.cuts[0].shape, "calibration samples")
     classes = None if labels is None else labels_of(labels, len(samples))
     x = samples.astype(np.float32)
-    parts: dict[str, list[npt.NDArray[Any]]] = {cut.name: [] for cut in network.activations}
+    ranges: dict[str, list[float]] = {cut.name: [np.inf, -np.inf, 0.0] for cut in network.activations}
 
     def note(node: Node, argument: npt.NDArray[Any]) -> None:
-        if node.output in parts:
-            parts[node.output].append(argument)
+        if node.output in ranges:
+            seen = ranges[node.output]
+            seen[0], seen[1] = float(np.minimum(seen[0], argument.min())), float(np.maximum(seen[1], argument.max()))
+            seen[2] += argument.size
 
     last = network.result
-    outputs = np.concatenate([evaluate(network.upto(last), part, note)[last] for part in batches(x, _BATCH)])
+    graph = network.upto(last)
+    outputs = np.concatenate([evaluate(graph, part, note)[last] for part in batches(x, _BATCH)])
     for cut in network.activations:
-        if not all(np.isfinite(part).all() for part in parts[cut.name]):
+        if not np.isfinite(ranges[cut.name]).all():
             raise ModelError(f"cannot compile node {cut.label}: its argument is not finite on the calibration samples")
     if not np.isfinite(outputs).all():
         raise ModelError("cannot compile this network: its output is not finite on the calibration samples")
-    seen = {name: Observed.of(values, margin) for name, values in parts.items()}
+    seen = _counted(network, x[:_COUNTED], ranges, margin)
     tiny = 1e-12
     largest = {
         "input": max(float(np.abs(x).max()) * margin, tiny),

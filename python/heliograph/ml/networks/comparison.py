@@ -19,6 +19,9 @@ from heliograph.ml.networks.model import NetworkModel
 class LayerError:
     """Largest differences of one tensor, relative to the length of its exact values' range.
 
+    >>> ml.LayerError("/relu", 1e-6, 0.01).node
+    '/relu'
+
     `from_polynomials` compares the encrypted run with the same polynomials on clear numbers: noise and wrong programs.
     `from_exact` compares it with the exact network."""
 
@@ -29,7 +32,12 @@ class LayerError:
 
 @dataclass(frozen=True)
 class Comparison(HtmlRepr):
-    """Differences of an encrypted run at each activation and at the output: `compare`."""
+    """Differences of an encrypted run at each activation and at the output: `compare`.
+
+    >>> found = ml.Comparison((ml.LayerError("/relu", 1e-6, 0.01), ml.LayerError("output", 2e-6, 0.02)))
+    >>> found.worst.node
+    'output'
+    """
 
     layers: tuple[LayerError, ...]
 
@@ -53,7 +61,13 @@ def compare(model: NetworkModel, secret: ckks.SecretKey, samples: Any, keys: Any
     """Runs a model encrypted, decrypts the value of each activation, and compares it with the clear network.
 
     Takes at most `model.batch` samples. Errors are relative to the range of the exact values. Values outside an interval do
-    not raise an error here; they show as large differences. Raises the errors of `NetworkModel.encrypt`."""
+    not raise an error here; they show as large differences. Raises the errors of `NetworkModel.encrypt`.
+
+    >>> secret = hg.SecretKey.generate(net.parameters)
+    >>> found = ml.compare(net, secret, points[:1])
+    >>> [layer.node for layer in found.layers], found.worst.from_polynomials < 1e-3
+    (['/relu', 'output'], True)
+    """
     circuit = model.circuit
     x = samples_of(samples, model.input_shape, "samples")
     server: Server[Any] = Server(model.keys(secret) if keys is None else keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,21 +11,22 @@ from heliograph import _core, ckks
 from heliograph._common.arguments import count_of, flag, readable_bytes, real
 from heliograph.ml.graph import Graph
 from heliograph.ml.networks.calibration import Calibration, calibrated
-from heliograph.ml.networks.cuts import Network, network_of
+from heliograph.ml.networks.cuts import network_of
 from heliograph.ml.networks.design import Design
 from heliograph.ml.networks.evaluation import require_known
-from heliograph.ml.networks.fitting import Polynomial
+from heliograph.ml.networks.forecast import seconds_of
 from heliograph.ml.networks.model import NetworkModel
 from heliograph.ml.networks.placing import Plan
-from heliograph.ml.networks.program import Circuit
+from heliograph.ml.networks.program import Circuit, level_key_bytes
 from heliograph.ml.networks.report import Approximated, NetworkReport
 from heliograph.ml.networks.search import Loss, Search
 from heliograph.ml.networks.sets import Choice, Chooser
 from heliograph.ml.networks.simulation import Simulator
 from heliograph.ml.outputs import Output
+from heliograph.ml.profile import Profile, profile_of
 from heliograph.programs.forecast import Costs
 
-_REPORTED = 64  # samples of the report's errors of single activations
+_REPORTED = 24  # samples of the report's errors of single activations
 
 
 def compile_graph(
@@ -33,6 +35,7 @@ def compile_graph(
     *,
     accuracy: float = 0.005,
     batch: int = 1,
+    target: Any = None,
     limit: Costs | None = None,
     guard: bool = True,
     margin: float = 1.3,
@@ -54,6 +57,9 @@ def compile_graph(
     predicted time. With `guard` decryption raises OutOfIntervalError if a value was outside an interval. With `lean` the
     encoded matrices are not kept in memory, and are made again for each call. `compact` is as for
     `hg.ckks.LinearTransform`: matrices take about a tenth of the memory, and each product transforms them again.
+
+    `target` names the profile of the machine for which seconds are predicted (`heliograph profile`): a name or a path; by
+    default the device in use. `limit` refuses larger predicted seconds or bytes.
 
     Raises ModelError for an unsupported node, AccuracyError, LimitError if costs exceed `limit`, ParameterError, ShapeError,
     DtypeError, and PlaintextRangeError for samples that are not finite.
@@ -85,17 +91,17 @@ def compile_graph(
         flag(lean, "lean"),
         small,
     )
-    report = _report(network, calibration, polynomials, choice, loss)
+    profile = profile_of(target)
+    report = _report(circuit, calibration, choice, loss, profile)
     if limit is not None:
         _require(limit, report)
     output = Output("class", probability="softmax") if classifies else Output("values")
     return NetworkModel(circuit, report, output)
 
 
-def _report(
-    network: Network, calibration: Calibration, polynomials: dict[str, Polynomial], choice: Choice, loss: Loss
-) -> NetworkReport:
+def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Loss, profile: Profile) -> NetworkReport:
     """Returns the costs and the approximations."""
+    network, polynomials = circuit.network, circuit.polynomials
     design, plan = choice.design, choice.plan
     every = [*(m for maps in design.maps.values() for m in maps), *design.output_maps]
     rows = []
@@ -130,9 +136,10 @@ def _report(
         plan.bootstraps,
         sum(m.count for m in every),
         sum(m.rotations for m in every),
-        plan.seconds,
+        profile.name,
+        seconds_of(circuit, profile),
         matrix_bytes(choice.parameters, design, plan),
-        key_bytes(choice),
+        key_bytes(choice.parameters, circuit.needs),
         loss,
         tuple(rows),
         "the shapes of input and output, their scale, the parameter set, and the rotations of the keys, which follow "
@@ -151,20 +158,21 @@ def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
     return int(total)
 
 
-def key_bytes(choice: Choice) -> int:
-    """Returns the bytes of the evaluation keys in memory: rotations, relinearization, bootstrapping."""
-    p = choice.parameters
-    count = len(choice.design.rotations) + 1
-    boot = p.bootstrapping_key_bytes if choice.plan.bootstraps else 0
-    return int(count * p.switch_key_bytes + boot)
+def key_bytes(p: ckks.Parameters, needs: Mapping[str, Any]) -> int:
+    """Returns the bytes in memory of the evaluation keys of `Circuit.needs`: rotations for their levels, relinearization,
+    bootstrapping."""
+    total = p.switch_key_bytes + (p.bootstrapping_key_bytes if needs.get("bootstrap") else 0)
+    for level, steps in needs["level_rotations"].items():
+        total += len(steps) * level_key_bytes(p, level)
+    return int(total)
 
 
 def _require(limit: Costs, report: NetworkReport) -> None:
     """Raises LimitError for costs beyond a maximum."""
     if limit.seconds is not None and report.seconds > limit.seconds:
         raise _core.LimitError(
-            f"this network would take about {report.seconds:.3g} s on two cores; limit= allows {limit.seconds:.3g} s: pass "
-            "a larger accuracy= for lower degrees"
+            f"this network would take about {report.seconds:.3g} s on {report.target}; limit= allows {limit.seconds:.3g} s: "
+            "pass a larger accuracy= for lower degrees"
         )
     if limit.nbytes is not None and report.memory_bytes > limit.nbytes:
         raise _core.LimitError(

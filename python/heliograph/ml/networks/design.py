@@ -50,13 +50,6 @@ class Design:
     maps: Mapping[str, tuple[Map, ...]]  #: maps of each cut's argument, by the cut's name
     output_maps: tuple[Map, ...]
 
-    @property
-    def rotations(self) -> tuple[int, ...]:
-        """Distinct steps of all rotations, ascending."""
-        every = [*(m for maps in self.maps.values() for m in maps), *self.output_maps]
-        steps = {step for m in every for d in m.diagonals.values() for step in (*d.rotations, *d.folds)}
-        return tuple(sorted(steps))
-
 
 def design_of(network: Network, slots: int, batch: int = 1) -> Design:
     """Chooses the layouts of a network in ciphertexts of `slots` slots.

@@ -13,7 +13,7 @@ from numpy.polynomial import chebyshev
 from heliograph import _core
 from heliograph.ml.networks.terms import Floats
 
-_BINS = 2048
+BINS = 2048
 _CACHED = 1 << 13  # numbers of one step of an evaluation, which a processor's cache holds
 #: Weight of the points that carry no calibration value, relative to the calibration values as a whole.
 _FLOOR = 0.002
@@ -46,12 +46,22 @@ class Observed:
         (-1.0, 1.0)
         """
         low, high = min(float(p.min()) for p in parts), max(float(p.max()) for p in parts)
-        more = (margin - 1) * max(-low, high)
-        edges = (low - more, high + more)
-        if not edges[1] - edges[0] > 1e-6 * max(-low, high):  # all values are equal
-            edges = (low - max(abs(low), 1.0), high + max(abs(high), 1.0))
-        histogram = np.sum([np.histogram(p, _BINS, edges)[0] for p in parts], axis=0)
+        edges = interval_of(low, high, margin)
+        histogram = np.sum([np.histogram(p, BINS, edges)[0] for p in parts], axis=0)
         return Observed(low, high, sum(p.size for p in parts), edges, histogram)
+
+
+def interval_of(low: float, high: float, margin: float) -> tuple[float, float]:
+    """Returns a range, widened at both ends by (margin - 1) times its largest magnitude.
+
+    >>> interval_of(-1.0, 2.0, 1.25)
+    (-1.5, 2.5)
+    """
+    more = (margin - 1) * max(-low, high)
+    edges = (low - more, high + more)
+    if not edges[1] - edges[0] > 1e-6 * max(-low, high):  # all values are equal
+        edges = (low - max(abs(low), 1.0), high + max(abs(high), 1.0))
+    return edges
 
 
 @dataclass(frozen=True)
@@ -124,19 +134,19 @@ def fit(function: Function, seen: Observed, degree: int) -> Polynomial:
     (6, True)
     """
     low, high = seen.interval
-    u = (np.arange(_BINS) + 0.5) / (_BINS / 2) - 1
+    u = (np.arange(BINS) + 0.5) / (BINS / 2) - 1
     x = (low + high) / 2 + (high - low) / 2 * u
     y = np.asarray(function(x), dtype=np.float64)
     ends = np.asarray(function(np.array([low, high])), dtype=np.float64)
     if not (np.isfinite(y).all() and np.isfinite(ends).all()):
         raise ValueError(f"it is not finite on [{low:.6g}, {high:.6g}], the interval of the calibration samples")
     share = seen.histogram / max(1, seen.histogram.sum())
-    weight = np.sqrt(share + _FLOOR / _BINS)
+    weight = np.sqrt(share + _FLOOR / BINS)
     scale = max(float(np.abs(y).max()), 1e-300)
     matrix = chebyshev.chebvander(u, degree)
     solution = np.linalg.lstsq(matrix * weight[:, None], y / scale * weight, rcond=None)[0]
     coefficients = tuple(float(c) for c in _trimmed(solution) * scale)
-    near = np.linspace(-1, 1, 4 * _BINS + 1)
+    near = np.linspace(-1, 1, 4 * BINS + 1)
     exact = np.asarray(function((low + high) / 2 + (high - low) / 2 * near), dtype=np.float64)
     largest = float(np.abs(clenshaw(near, coefficients) - exact).max())
     mean = float(np.sqrt(((clenshaw(u, coefficients) - y) ** 2 * share).sum()))

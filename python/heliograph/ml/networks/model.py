@@ -52,6 +52,9 @@ class NetworkModel(Model):
 
     A client encrypts samples by `encrypt`, a server calls the model with the encrypted tensor, and the client decrypts the
     values by `decrypt`. Values [count, outputs] are the network's outputs in row-major order, before the softmax.
+
+    >>> net.input_shape, net.output_shape, net.parameters.security
+    ((2,), (2,), '128-bit')
     """
 
     def __init__(self, circuit: Circuit, report: NetworkReport, output: Output) -> None:
@@ -112,7 +115,12 @@ class NetworkModel(Model):
 
         Raises PlaintextRangeError for values beyond the range of the calibration samples with its margin, for infinities and
         NaN; DtypeError, ShapeError, MismatchError. With ``unchecked=True`` values beyond the range are encrypted; the guards
-        of the activations then notice values outside their intervals."""
+        of the activations then notice values outside their intervals.
+
+        >>> secret = hg.SecretKey.generate(net.parameters)
+        >>> net.encrypt(secret, points[0]).shape  # one ciphertext
+        (1,)
+        """
         if not isinstance(key, (ckks.SecretKey, ckks.PublicKey)):
             raise _core.DtypeError(f"samples are encrypted by a secret or public key of CKKS, not by {described(key)}")
         if key.parameters != self.parameters:
@@ -148,7 +156,14 @@ class NetworkModel(Model):
         number; otherwise `batch`.
 
         Raises OutOfIntervalError, with the node's name, if a value was outside the interval of an activation, unless
-        `unchecked`; ShapeError, DtypeError, WrongKeyError."""
+        `unchecked`; ShapeError, DtypeError, WrongKeyError.
+
+        >>> secret = hg.SecretKey.generate(net.parameters)
+        >>> server = hg.Server(net.keys(secret))
+        >>> answer = net(server.bind(net.encrypt(secret, points[0])))
+        >>> bool(np.abs(net.decrypt(secret, answer) - net.clear(points[0])).max() < 0.2)
+        True
+        """
         if not isinstance(secret, ckks.SecretKey):
             raise _core.DtypeError(f"answers are decrypted by a secret key of CKKS, not by {described(secret)}")
         output = self._circuit.design.output
@@ -163,7 +178,11 @@ class NetworkModel(Model):
         return (output.unpack(slots, count) * self._circuit.units.output).reshape(count, self.outputs)
 
     def run(self, secret: ckks.SecretKey, samples: Any, keys: Any = None) -> Floats:
-        """Encrypts samples [count, ...], computes and decrypts: values [count, outputs]. Without `keys` they are made."""
+        """Encrypts samples [count, ...], computes and decrypts: values [count, outputs]. Without `keys` they are made.
+
+        >>> net.run(hg.SecretKey.generate(net.parameters), points[:2]).shape
+        (2, 2)
+        """
         x = samples_of(samples, self.input_shape, "samples")
         server: Server[Any] = Server(self.keys(secret) if keys is None else keys)
         parts = []
@@ -175,7 +194,11 @@ class NetworkModel(Model):
         return self.run(ckks.SecretKey.generate(self.parameters), samples)
 
     def clear(self, samples: Any) -> Floats:
-        """Returns the exact values [count, outputs] of clear samples."""
+        """Returns the exact values [count, outputs] of clear samples.
+
+        >>> net.clear([0.5, 0.25])
+        array([[0.625, 1.25 ]])
+        """
         x = samples_of(samples, self.input_shape, "samples").astype(np.float32)
         graph = self.network.upto(self.network.result)
         made = np.concatenate([evaluate(graph, part)[self.network.result] for part in batches(x, 64)])
@@ -185,7 +208,11 @@ class NetworkModel(Model):
         """Returns values [count, outputs] of clear samples by the polynomials, with noise of the modelled size.
 
         Decryption would raise OutOfIntervalError for a sample with a value outside an interval, and so does this function.
-        With ``beyond="nan"`` the values of such samples are NaN. Raises ParameterError, and the errors of `encrypt`."""
+        With ``beyond="nan"`` the values of such samples are NaN. Raises ParameterError, and the errors of `encrypt`.
+
+        >>> net.simulate(points).shape
+        (200, 2)
+        """
         how = text_of(beyond, "beyond", ("raise", "nan"))
         x = samples_of(samples, self.input_shape, "samples")
         circuit = self._circuit
@@ -210,7 +237,11 @@ class NetworkModel(Model):
     def score(self, samples: Any, targets: Any, *, fhe: str = "simulate") -> float:
         """Returns the share of samples [count, ...] of the right class, or a regression's R^2.
 
-        In the simulation, samples with a value outside an interval count as wrong classes."""
+        In the simulation, samples with a value outside an interval count as wrong classes.
+
+        >>> net.score(points, net.clear(points).argmax(axis=1)) >= 0.95
+        True
+        """
         if self.output.kind != "class" or fhe != "simulate":
             return super().score(samples, targets, fhe=fhe)
         values = self.simulate(samples, beyond="nan")
@@ -221,7 +252,14 @@ class NetworkModel(Model):
     def export(self, path: Any, **texts: Any) -> Any:
         """Writes the model as a model bundle (`hg.ModelBundle`) and returns it: its weights, levels and client.
 
-        `texts` are `name`, `version`, `title` and `labels` of the classes. Raises ParameterError, OSError."""
+        `texts` are `name`, `version`, `title` and `labels` of the classes. Raises ParameterError, OSError.
+
+        >>> bundle = net.export("net.hgm", labels=["left", "right"])
+        >>> secret = hg.SecretKey.generate(bundle.parameters)
+        >>> answer = bundle.run(hg.Server(bundle.keys(secret)), bundle.encrypt(secret, points[0]))
+        >>> bundle.predict(bundle.decrypt(secret, answer, like=points[0])) in ("left", "right")
+        True
+        """
         return export("network.compiled", self, path, **texts)
 
     def _rows(self) -> Rows:
@@ -231,7 +269,7 @@ class NetworkModel(Model):
         r = self.report
         return (
             f"<network of {len(r.activations)} activations: {r.parameters}, {r.bootstraps} bootstraps, "
-            f"about {r.seconds:.3g} s on two cores, {r.loss.kind} {r.loss.lost:.3g}>"
+            f"about {r.seconds:.3g} s on {r.target}, {r.loss.kind} {r.loss.lost:.3g}>"
         )
 
     def __str__(self) -> str:

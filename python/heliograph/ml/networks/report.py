@@ -13,7 +13,7 @@ from heliograph.ml.networks.search import Loss
 class Approximated:
     """One activation and its polynomial.
 
-    >>> row = Approximated("relu1", "relu", -1.0, 2.0, 15, 4, 0.1, 0.01, 0.003, False)
+    >>> row = ml.Approximated("relu1", "relu", -1.0, 2.0, 15, 4, 0.1, 0.01, 0.003, False)
     >>> print(row)
     relu1: relu on [-1, 2] by degree 15, 4 levels, error 0.1 at most, 0.01 rms; 0.003 of the output alone
     """
@@ -40,7 +40,11 @@ class Approximated:
 
 @dataclass(frozen=True)
 class NetworkReport(HtmlRepr):
-    """Costs and approximations of a compiled network: `NetworkModel.report`."""
+    """Costs and approximations of a compiled network: `NetworkModel.report`.
+
+    >>> net.report.bootstraps, [row.node for row in net.report.activations]
+    (0, ['/relu'])
+    """
 
     scheme: str
     parameters: str  #: the parameter set in words
@@ -48,7 +52,8 @@ class NetworkReport(HtmlRepr):
     bootstraps: int  #: bootstrapped ciphertexts in one call
     diagonals: int  #: diagonals of all matrices
     rotations: int  #: rotations of all matrices
-    seconds: float  #: predicted seconds of one call on two cores, with encoded matrices
+    target: str  #: name of the profile of `seconds`
+    seconds: float  #: predicted seconds of one call on the target, with encoded matrices
     matrix_bytes: int  #: bytes of the encoded matrices
     key_bytes: int  #: bytes of the evaluation keys in memory
     loss: Loss  #: loss on calibration samples, in the simulation
@@ -67,7 +72,7 @@ class NetworkReport(HtmlRepr):
             ("levels", f"{self.levels} of the input, {self.bootstraps} bootstraps"),
             ("matrices", f"{self.diagonals:,} diagonals, {self.rotations:,} rotations, {readable_bytes(self.matrix_bytes)}"),
             ("keys", readable_bytes(self.key_bytes)),
-            ("time", f"about {self.seconds:.3g} s on two cores"),
+            ("time", f"about {self.seconds:.3g} s on {self.target}"),
             (
                 "loss",
                 f"{self.loss.kind} {self.loss.lost:.4g} on {self.loss.samples} calibration samples{agreement}; "

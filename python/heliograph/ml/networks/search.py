@@ -18,14 +18,19 @@ from heliograph.ml.networks.fitting import DEGREES, Polynomial, fit
 from heliograph.ml.networks.sets import Choice, Chooser
 from heliograph.ml.networks.simulation import Simulator, noise_of
 
-_SAMPLES = 1024  # maximum samples of one simulation
-_FEW = 96  # samples of a first simulation, which refuses degrees that are far too low
+_SAMPLES = 512  # maximum samples of one simulation
+_FEW = 64  # samples of a first simulation, which refuses degrees that are far too low
+_SOME, _TRIALS = 192, 6  # samples of a simulation with one lower degree, and maximum number of these
 _GAIN = 0.02  # least share of the seconds that a lower degree must save
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Differences between a compiled network and the exact one on some samples."""
+    """Differences between a compiled network and the exact one on some samples.
+
+    >>> net.report.loss.samples, net.report.loss.lost <= 0.05
+    (200, True)
+    """
 
     samples: int
     lost: float  #: the loss that `accuracy` limits
@@ -132,16 +137,23 @@ class Search:
     ) -> tuple[dict[str, Polynomial], Choice, Loss]:
         """Lowers degrees one after another while this saves time and keeps the accuracy."""
         polynomials = self.polynomials(degrees)
-        for name in list(degrees):
+        few = self.loss(polynomials, choice, _SOME)
+        start = (polynomials, choice, loss)
+        trials = 0
+        for name in sorted(degrees, key=lambda name: self.fitted(name, degrees[name]).mean_error):
             lower = [d for d in DEGREES[2:] if d < degrees[name]]
-            if not lower or polynomials[name].degree <= 2:
+            if not lower or polynomials[name].degree <= 2 or trials == _TRIALS:
                 continue
             trial = {**degrees, name: lower[-1]}
             fitted = self.polynomials(trial)
             cheaper = self._chooser.choose(fitted)
             if cheaper is None or cheaper.plan.seconds > choice.plan.seconds * (1 - _GAIN):
                 continue
-            found = self.loss(fitted, cheaper)
-            if found.lost <= accuracy and found.beyond <= loss.beyond:
-                degrees, polynomials, choice, loss = trial, fitted, cheaper, found
-        return polynomials, choice, loss
+            trials += 1
+            found = self.loss(fitted, cheaper, _SOME)
+            if found.lost <= max(accuracy, few.lost) and found.beyond <= few.beyond:
+                degrees, polynomials, choice, few = trial, fitted, cheaper, found
+        if choice is start[1]:
+            return start
+        found = self.loss(polynomials, choice)
+        return (polynomials, choice, found) if found.lost <= accuracy and found.beyond <= loss.beyond else start

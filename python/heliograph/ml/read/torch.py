@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import sys
 from collections.abc import Mapping, Sequence
@@ -35,16 +36,17 @@ def read_torch(
 ) -> Graph:
     """Read a `torch.nn.Module` by `torch.onnx.export`. Return its graph, as `read_onnx` does.
 
-    `example` is an array [samples, shape...], or a tuple of arrays for several inputs; the first sample is exported. The
-    module is exported in evaluation mode and keeps its own mode. Its shapes are the example's, with a batch of 1. The
-    graph is compared with the module on the example.
+    `example` is an array [samples, shape...], or a tuple of arrays for several inputs; the first sample is exported. Arrays
+    beyond the inputs of `module.forward`, such as class numbers, are left out. The module is exported in evaluation mode
+    and keeps its own mode. Its shapes are the example's, with a batch of 1. The graph is compared with the module on the
+    example.
 
     Raises DtypeError for another object, ShapeError for an empty example. ModelError: the export fails, an operator is not
     supported, or graph and module differ.
     """
     if not is_module(module):
         raise _core.DtypeError(f"the model must be a torch.nn.Module, got {type(module).__name__}")
-    arrays = _first(example)
+    arrays = _first(_inputs(module, example))
     modes = {part: part.training for part in module.modules()}
     module.eval()
     try:
@@ -62,6 +64,17 @@ def read_torch(
     if outputs is None:
         _compare(graph, arrays, wanted)
     return graph
+
+
+def _inputs(module: Any, example: Any) -> Any:
+    """Return as many arrays of a tuple as the module's `forward` takes."""
+    if not isinstance(example, tuple):
+        return example
+    places = inspect.signature(getattr(module, "forward", module)).parameters.values()
+    if any(place.kind is place.VAR_POSITIONAL for place in places):
+        return example
+    count = sum(place.kind in (place.POSITIONAL_ONLY, place.POSITIONAL_OR_KEYWORD) for place in places)
+    return example[:count]
 
 
 def _first(example: Any) -> tuple[Array, ...]:

@@ -24,7 +24,8 @@ struct Fourier {
     return {D::fnma(a.im, b.im, D::mul(a.re, b.re)), D::fma(a.re, b.im, D::mul(a.im, b.re))};
   }
 
-  // ---- butterflies. Sibling blocks' twiddles differ by the factor i, which is applied by swapping parts.
+  // ---- butterflies. Twiddles of sibling blocks differ by the factor i, which is applied by exchanging real and imaginary
+  // parts.
   template <bool TimesI>
   static HELIOGRAPH_INLINE void split(Complex& u, Complex& v, const Complex& w) {
     const Complex t = mul(v, w), a = u;

@@ -106,8 +106,8 @@ struct Network {
 
   /// Runs K butterfly stages on the first 2^K vectors of v. twiddle(s, g) loads the twiddle of group g of stage s only when
   /// it is used, because registers are scarce. Odd: this group holds second outputs of the previous stage, which the
-  /// arithmetic A may leave in a shifted range. OneRange: the last stage's outputs must have one range. Rest: the inputs are
-  /// canonical words. C columns run interleaved, v[(2^K) c + i], to hide latency.
+  /// arithmetic A may leave in a shifted range. OneRange: all outputs of the last stage must lie in the same range of
+  /// values. Rest: the inputs are canonical words. C columns run interleaved, v[(2^K) c + i], to hide latency.
   template <int K, int C, bool Rest, bool Odd, bool OneRange, class F>
   HELIOGRAPH_INLINE void forward_stages(V* v, F&& twiddle) const {
     unroll<K>([&](auto s) __attribute__((always_inline)) {

@@ -57,7 +57,7 @@ __device__ __forceinline__ void copy(void*, const void*, u32, u64*) {}
 template <u32 LOG_N, u32 K, u32 GROUP, u32 VALUES>
 struct Quick {
   using T = BlindTransform<LOG_N>;
-  // Threads are rounded up to whole warps; the extra threads repeat the work of others.
+  // Threads are rounded up to whole warps; the extra threads repeat the work of other threads.
   static constexpr u32 kSet = (T::kThreads * (K + 1) + 31) / 32 * 32;
   static constexpr u32 kThreads = kSet + 32;                            // the last warp copies the key
   static constexpr u32 kEach = VALUES == 1 ? 16 : VALUES <= 4 ? 2 : 1;  // values of each thread in one tile of the key

@@ -1,6 +1,6 @@
 // Bytes times words modulo 2^32 by the asynchronous matrix units of compute capability 9.0 (wgmma, PTX ISA); compiled only
-// for it. A first kernel lays out the words' digits as tiles of columns for shared memory. The second has one block for each
-// multiprocessor. One group of four warps copies stages of rows and columns; two groups multiply them.
+// for it. A first kernel lays out the words' digits as tiles of columns for shared memory. The second kernel has one block
+// for each multiprocessor. One group of four warps copies stages of rows and columns; two groups multiply them.
 #include <algorithm>
 
 #include "backend/cuda/ring/byte_product.cuh"

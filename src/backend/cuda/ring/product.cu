@@ -497,7 +497,8 @@ CudaProduct::CudaProduct(const std::shared_ptr<State>& state, const device::Prod
   const bool any = g.groups * g.outputs * g.positions * g.terms > 0;
   if (any && bits_ <= kSumBits) sum_weights_ = table(state, sum_weights());
   if (any) {
-    // A 32-bit accumulator holds 2^16 products of two bytes. Two digits are joined in 64 bits, which hold 2^14.
+    // A 32-bit accumulator holds 2^16 products of two bytes. If weights have two digits, the sums of both digits are joined
+    // in 64 bits, which limits the number of products to 2^14.
     const int digits = byte_digits(g.weights);
     if (digits > 0 && g.terms <= std::size_t{1} << (digits == 1 ? 16 : 14)) digits_ = digits;
   }

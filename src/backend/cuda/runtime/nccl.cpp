@@ -96,7 +96,7 @@ class NcclChannel final : public device::Channel {
       check(ncclCommFinalize(comm_), comm_, "closing");
       wait_until_started(lock, {.limit = kCloseLimit, .check = {}}, "closing");
       ncclCommDestroy(comm_);
-    } catch (const Error&) {  // the other processes have ended or do not close
+    } catch (const Error&) {  // the other processes have ended, or do not close their communicators in time
       if (comm_ != nullptr) ncclCommAbort(comm_);
     }
   }
