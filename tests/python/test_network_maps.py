@@ -175,6 +175,6 @@ def test_networks_that_do_not_depend_on_their_input_are_refused() -> None:
     value = b.other("scale", "x", (3,), factor=np.array(0.0), offset=np.array(1.0))
     with pytest.raises(ModelError, match="depend on"):
         network_of(b.graph(value))
-    with pytest.raises(ModelError, match="/activation1"):
+    with pytest.raises(ModelError, match="depend on"):
         network_of(b.graph(b.activation(value)))
     assert len(network_of(residual()).cuts) == 6

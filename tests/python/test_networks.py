@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ import numpy as np
 import pytest
 
 import heliograph as hg
+from heliograph.ml.canonical import canonical
 from heliograph.ml.errors import AccuracyError, ModelError
 from heliograph.ml.interpreter import run
 from heliograph.ml.networks import NetworkModel, compare, compile_graph
 from heliograph.ml.networks.files import arrays_of, circuit_of
 from heliograph.ml.networks.placing import Limits, Step, place
+from heliograph.ml.read.onnx import read_onnx
 from network_graphs import Builder, perceptron, residual
+from onnx_graphs import random_model
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +151,32 @@ def test_tensors_larger_than_a_ciphertext(small: Any, owner: Any) -> None:
     np.testing.assert_allclose(model.run(owner, x[:1]), run(graph, x[:1])[graph.outputs[0]].reshape(1, 8), atol=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_random_models_run_or_are_refused_by_name(seed: int, small: Any, owner: Any) -> None:
+    try:
+        graph = canonical(read_onnx(random_model(seed)))
+        x = np.random.default_rng(seed).uniform(-1, 1, (64, *graph.shapes[graph.inputs[0]]))
+        model = compile_graph(graph, x, accuracy=0.5, classifies=False, parameters=small)
+    except AccuracyError:
+        return
+    except ModelError as error:
+        if not re.search(r"node n\d+ |depend on its input", str(error)):
+            raise
+        return
+    exact = model.clear(x)
+    np.testing.assert_allclose(model.run(owner, x[:1]), model.simulate(x[:1]), atol=1e-3 * np.abs(exact).max() + 1e-6)
+
+
+def test_unused_slots_and_missing_samples_stay_inside_intervals(small: Any, owner: Any) -> None:
+    b = Builder((3, 5, 5))
+    inner = b.activation("x", "exp")  # values of 2.7 to 7.4
+    graph = b.graph(b.activation(b.add(inner, b.activation(inner, "tanh")), "log"))
+    x = np.random.default_rng(3).uniform(1, 2, (60, 3, 5, 5))
+    for batch in (1, 4):
+        model = compile_graph(graph, x, accuracy=0.05, batch=batch, classifies=False, margin=1.05, parameters=small)
+        np.testing.assert_allclose(model.run(owner, x[: 2 * batch - 1]), model.simulate(x[: 2 * batch - 1]), atol=1e-3)
+
+
 def test_bad_samples_are_refused(network: NetworkModel, owner: Any) -> None:
     x = images(1)
     x[0, 0, 0, 0] = np.nan
@@ -183,6 +213,9 @@ def test_what_cannot_be_compiled() -> None:
         compile_graph(perceptron(), x, accuracy=0.0, margin=16)
     with pytest.raises(hg.ParameterError, match="accuracy must be"):
         compile_graph(perceptron(), x, accuracy=-1)
+    with pytest.raises(hg.ParameterError, match="there is no profile"):
+        compile_graph(perceptron(), x, accuracy=0.1, target="abacus")
+    assert compile_graph(perceptron(), x, accuracy=0.1, target="two-cores").report.target == "two-cores"
     with pytest.raises(hg.ParameterError, match="margin must be"):
         compile_graph(perceptron(), x, margin=0.5)
     with pytest.raises(hg.LimitError, match="limit= allows"):

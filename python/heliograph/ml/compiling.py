@@ -32,7 +32,7 @@ KINDS = (
 _OPTIONS = {
     "estimator": ("degree", "error", "margin", "intervals"),
     "ensemble": ("scheme", "reveal", "target"),
-    "network": ("guard", "margin", "classifies", "parameters", "lean", "compact"),
+    "network": ("target", "guard", "margin", "classifies", "parameters", "lean", "compact"),
 }
 _LARGEST_FILE = 1 << 30
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,17 +14,19 @@ from heliograph.ml.networks.calibration import Calibration, calibrated
 from heliograph.ml.networks.cuts import network_of
 from heliograph.ml.networks.design import Design
 from heliograph.ml.networks.evaluation import require_known
+from heliograph.ml.networks.forecast import seconds_of
 from heliograph.ml.networks.model import NetworkModel
 from heliograph.ml.networks.placing import Plan
-from heliograph.ml.networks.program import Circuit
+from heliograph.ml.networks.program import Circuit, level_key_bytes
 from heliograph.ml.networks.report import Approximated, NetworkReport
 from heliograph.ml.networks.search import Loss, Search
 from heliograph.ml.networks.sets import Choice, Chooser
 from heliograph.ml.networks.simulation import Simulator
 from heliograph.ml.outputs import Output
+from heliograph.ml.profile import Profile, profile_of
 from heliograph.programs.forecast import Costs
 
-_REPORTED = 64  # samples of the report's errors of single activations
+_REPORTED = 24  # samples of the report's errors of single activations
 
 
 def compile_graph(
@@ -35,6 +35,7 @@ def compile_graph(
     *,
     accuracy: float = 0.005,
     batch: int = 1,
+    target: Any = None,
     limit: Costs | None = None,
     guard: bool = True,
     margin: float = 1.3,
@@ -56,6 +57,9 @@ def compile_graph(
     predicted time. With `guard` decryption raises OutOfIntervalError if a value was outside an interval. With `lean` the
     encoded matrices are not kept in memory, and are made again for each call. `compact` is as for
     `hg.ckks.LinearTransform`: matrices take about a tenth of the memory, and each product transforms them again.
+
+    `target` names the profile of the machine for which seconds are predicted (`heliograph profile`): a name or a path; by
+    default the device in use. `limit` refuses larger predicted seconds or bytes.
 
     Raises ModelError for an unsupported node, AccuracyError, LimitError if costs exceed `limit`, ParameterError, ShapeError,
     DtypeError, and PlaintextRangeError for samples that are not finite.
@@ -87,14 +91,15 @@ def compile_graph(
         flag(lean, "lean"),
         small,
     )
-    report = _report(circuit, calibration, choice, loss)
+    profile = profile_of(target)
+    report = _report(circuit, calibration, choice, loss, profile)
     if limit is not None:
         _require(limit, report)
     output = Output("class", probability="softmax") if classifies else Output("values")
     return NetworkModel(circuit, report, output)
 
 
-def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Loss) -> NetworkReport:
+def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Loss, profile: Profile) -> NetworkReport:
     """Returns the costs and the approximations."""
     network, polynomials = circuit.network, circuit.polynomials
     design, plan = choice.design, choice.plan
@@ -131,7 +136,8 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
         plan.bootstraps,
         sum(m.count for m in every),
         sum(m.rotations for m in every),
-        plan.seconds,
+        profile.name,
+        seconds_of(circuit, profile),
         matrix_bytes(choice.parameters, design, plan),
         key_bytes(choice.parameters, circuit.needs),
         loss,
@@ -157,29 +163,16 @@ def key_bytes(p: ckks.Parameters, needs: Mapping[str, Any]) -> int:
     bootstrapping."""
     total = p.switch_key_bytes + (p.bootstrapping_key_bytes if needs.get("bootstrap") else 0)
     for level, steps in needs["level_rotations"].items():
-        total += len(steps) * _level_key_bytes(p, level)
+        total += len(steps) * level_key_bytes(p, level)
     return int(total)
-
-
-def _level_key_bytes(p: ckks.Parameters, level: int) -> int:
-    """Returns the bytes of a rotation key for a level: the fewest digits, and special primes of 2^6 times a digit."""
-    spec = p._core.spec
-    chain = [math.log2(prime) for prime in spec.chain[: p._core.level_limbs(level)]]
-    for digits in range(1, min(len(spec.digits), len(chain)) + 1):
-        ends = [len(chain) * j // digits for j in range(digits + 1)]
-        largest = max(sum(chain[a:b]) for a, b in pairwise(ends)) + 6
-        for special in range(1, len(spec.special) + 1):
-            if sum(math.log2(prime) for prime in spec.special[:special]) >= largest:
-                return digits * (len(chain) + special) * 2 * p.n * p.word_size // 8
-    return int(p.switch_key_bytes)
 
 
 def _require(limit: Costs, report: NetworkReport) -> None:
     """Raises LimitError for costs beyond a maximum."""
     if limit.seconds is not None and report.seconds > limit.seconds:
         raise _core.LimitError(
-            f"this network would take about {report.seconds:.3g} s on two cores; limit= allows {limit.seconds:.3g} s: pass "
-            "a larger accuracy= for lower degrees"
+            f"this network would take about {report.seconds:.3g} s on {report.target}; limit= allows {limit.seconds:.3g} s: "
+            "pass a larger accuracy= for lower degrees"
         )
     if limit.nbytes is not None and report.memory_bytes > limit.nbytes:
         raise _core.LimitError(

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from heliograph.ml.errors import ModelError
-from heliograph.ml.graph import Graph, Node, Shape, floats
+from heliograph.ml.graph import Array, Graph, Node, Shape, floats
+from heliograph.ml.networks.evaluation import function_of
 from heliograph.ml.networks.terms import PUSHES, Floats, Terms, concatenated
 
 _MOST_TRIPLETS = 1 << 26  # 1.6 GB
@@ -117,8 +118,12 @@ def network_of(graph: Graph) -> Network:
         shape = tuple(graph.shapes[node.output])
         operands = [forms[v] if v in forms else _constant(graph, node, v) for v in node.inputs]
         if node.operation == "activation":
-            cuts.append(Cut(node.output, shape, node, _required(node, operands[0].joined())))
-            forms[node.output] = _whole(node.output, shape)
+            form = operands[0].joined()
+            if form.maps:
+                cuts.append(Cut(node.output, shape, node, form))
+                forms[node.output] = _whole(node.output, shape)
+            else:
+                forms[node.output] = Form(shape, {}, _finite(node, function_of(node)(form.constant)))
         else:
             forms[node.output] = _pushed(node, operands, shape)
     last = client[0].inputs[0] if client else graph.outputs[0]
@@ -197,16 +202,16 @@ def _constant(graph: Graph, node: Node, value: str) -> Form:
     return Form(array.shape, {}, array.ravel())
 
 
+def _finite(node: Node, values: Array) -> Floats:
+    """Returns a constant value. Raises ModelError for infinities and NaN."""
+    if not np.isfinite(values).all():
+        raise _unsupported(node, "its value, which does not depend on the input, must be finite")
+    return floats(values)
+
+
 def _unsupported(node: Node, remedy: str) -> ModelError:
     name = node.source or node.output
     return ModelError(f"cannot compile node {name} ({node.operation}) for encrypted data: {remedy}")
-
-
-def _required(node: Node, form: Form) -> Form:
-    """Returns the form of an operand that depends on encrypted data. Raises ModelError for a constant."""
-    if not form.maps:
-        raise _unsupported(node, "its operand must depend on the input; replace it by its constant value")
-    return form
 
 
 def _pushed(node: Node, operands: list[Form], shape: Shape) -> Form:

@@ -35,13 +35,15 @@ def evaluate(graph: Graph, samples: Array, hook: Hook | None = None) -> dict[str
     last = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}
     for i, node in enumerate(graph.nodes):
         operands = [_operand(graph, values, name, samples.dtype) for name in node.inputs]
+        if node.operation == "concatenate":  # values that do not depend on the input have one sample
+            operands = [np.broadcast_to(x, (len(samples), *x.shape[1:])) for x in operands]
         made = hook(node, operands[0]) if hook is not None and node.operation == "activation" else None
         with np.errstate(all="ignore"):
             values[node.output] = CANONICAL[node.operation](operands, node.attributes) if made is None else made
         for name in node.inputs:
             if last[name] == i and name not in graph.outputs:
                 values.pop(name, None)
-    return values
+    return {name: np.broadcast_to(x, (len(samples), *x.shape[1:])) for name, x in values.items()}
 
 
 def _operand(graph: Graph, values: dict[str, Array], name: str, dtype: npt.DTypeLike) -> Array:
@@ -63,7 +65,12 @@ def function_of(node: Node) -> Callable[[Array], Array]:
             f"cannot compile node {described(node)}: its activation must be one of {', '.join(sorted(FUNCTIONS))}, not "
             f"{name!r}"
         )
-    return lambda x: FUNCTIONS[name](x, **parameters)
+
+    def function(x: Array) -> Array:
+        with np.errstate(all="ignore"):  # callers check that results are finite
+            return np.asarray(FUNCTIONS[name](x, **parameters))
+
+    return function
 
 
 def require_known(graph: Graph) -> None:

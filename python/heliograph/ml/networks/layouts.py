@@ -51,19 +51,21 @@ class Layout:
             total = total[..., None] + place
         return total.ravel()
 
-    def spread(self, values: Floats) -> Floats:
-        """Returns one vector of values of a sample, repeated for all samples: [ciphertexts, slots].
+    def spread(self, values: Floats, other: float = 0.0) -> Floats:
+        """Returns one vector of values of a sample, repeated for all samples: [ciphertexts, slots]. `other` fills the places
+        that the layout does not use.
 
         >>> Layout((1,), (((1, 1),),), 1, 4).spread(np.array([2.0]))
         array([[2., 2., 2., 2.]])
         """
-        one = np.zeros(self.period)
+        one = np.full(self.period, other)
         one[self.places] = values
         width = self.ciphertexts * self.slots
         return np.tile(one, width // self.period).reshape(self.ciphertexts, self.slots)
 
     def pack(self, samples: npt.NDArray[np.floating]) -> Floats:
-        """Returns samples [count, ...] of at most `batch` as slots [ciphertexts, slots].
+        """Returns samples [count, ...] of at most `batch` as slots [ciphertexts, slots]. The first sample fills the places
+        of missing samples.
 
         >>> Layout((1,), (((1, 1),),), 2, 4, 2).pack(np.array([[5.0], [6.0]]))
         array([[5., 0., 6., 0.]])
@@ -73,6 +75,7 @@ class Layout:
             return self.spread(np.asarray(samples[0], dtype=np.float64).ravel())
         every = np.zeros((max(self.batch, self.ciphertexts * self.slots // self.period), self.period))
         every[:count, self.places] = np.asarray(samples, dtype=np.float64).reshape(count, -1)
+        every[count:] = every[0]  # a sample of zeros could leave an interval
         return every.reshape(self.ciphertexts, self.slots)
 
     def unpack(self, slots: Floats, count: int = 1) -> Floats:

@@ -269,7 +269,7 @@ class NetworkModel(Model):
         r = self.report
         return (
             f"<network of {len(r.activations)} activations: {r.parameters}, {r.bootstraps} bootstraps, "
-            f"about {r.seconds:.3g} s on two cores, {r.loss.kind} {r.loss.lost:.3g}>"
+            f"about {r.seconds:.3g} s on {r.target}, {r.loss.kind} {r.loss.lost:.3g}>"
         )
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,10 @@ class Circuit:
     @property
     def needs(self) -> dict[str, Any]:
         """Arguments of `SecretKey.evaluation_keys` for the keys of the circuit."""
-        needs: dict[str, Any] = {"relinearize": True, "level_rotations": level_rotations(self.design, self.plan)}
+        needs: dict[str, Any] = {
+            "relinearize": True,
+            "level_rotations": level_rotations(self.parameters, self.design, self.plan),
+        }
         if self.plan.bootstraps:
             needs["bootstrap"] = True
         return needs
@@ -94,7 +98,7 @@ class Circuit:
         u = self._form(name, self.design.maps[name], form.constant, self.units.arguments[name], place.form, values)
         u = u.within((-1.0, 1.0))
         if place.before:
-            u = _lowered(u.bootstrap(1.0).within((-1.0, 1.0)), place.argument)
+            u = _lowered(self._bootstrapped(u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
         fitted = self.polynomials[name]
         low, high = fitted.low, fitted.high
         text = f"{label} on [{low:.4g}, {high:.4g}]" if self.guard else ""
@@ -102,8 +106,13 @@ class Circuit:
         u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
         y = with_errors(u._polynomial(coefficients, "chebyshev", text), (math.nan, math.nan))
         if place.after:
-            y = y.within(_bound(fitted, self.units.values[name])).bootstrap(1.0)
+            low, high = _bound(fitted, self.units.values[name])
+            y = self._bootstrapped(y.within((low, high)), max(-low, high), place.value)
         return _lowered(y, place.value)
+
+    def _bootstrapped(self, x: Any, bound: float, level: int) -> Any:
+        """Returns values of at most `bound`, bootstrapped to a level."""
+        return x.bootstrap(bound, level=max(level, self.parameters.bootstrapping_level))
 
     def _form(
         self,
@@ -125,8 +134,18 @@ class Circuit:
             else:
                 part = self._transformed(name, m, unit, level, values[m.source], target.ciphertexts)
             total = part if total is None else total + part
-        offset = target.spread((constant - middle) / half)
+        offset = target.spread((constant - middle) / half, -self._unused(maps, half))
         return total + offset if np.any(offset) else total
+
+    def _unused(self, maps: tuple[Map, ...], half: float) -> float:
+        """Returns the sum of maps in the slots that the layout does not use: there activations have their value at the
+        middle of the interval, and all other values are 0."""
+        total = 0.0
+        for m in maps:
+            fitted = self.polynomials.get(m.source)
+            if m.factor is not None and fitted is not None:
+                total += m.factor * float(fitted(np.array([(fitted.low + fitted.high) / 2]))[0]) / half
+        return total
 
     def _transformed(self, name: str, m: Map, unit: float, level: int, x: Any, count: int) -> Any:
         """Returns a map by diagonals of a tensor (ciphertexts,)."""
@@ -166,15 +185,34 @@ class Circuit:
         return made
 
 
-def level_rotations(design: Design, plan: Plan) -> dict[int, list[int]]:
-    """Returns the steps of rotations of each level, ascending."""
+def level_rotations(parameters: ckks.Parameters, design: Design, plan: Plan) -> dict[int, list[int]]:
+    """Returns the steps of rotation keys by level, ascending. Neighbouring levels share keys if this takes fewer bytes."""
     steps: dict[int, set[int]] = {}
     for name, maps in (*design.maps.items(), ("", design.output_maps)):
         level = plan.places[name].form if name else plan.output
         for diagonals in (d for m in maps for d in m.diagonals.values()):
             steps.setdefault(level + 1, set()).update(diagonals.rotations)
             steps.setdefault(level, set()).update(diagonals.folds)
+    for level in sorted(steps, reverse=True):
+        high, low = steps.get(level, set()), steps.get(level - 1, set())
+        each, less = level_key_bytes(parameters, level), level_key_bytes(parameters, max(1, level - 1))
+        if len(high | low) * each < len(high) * each + len(low) * less:
+            steps[level] = high | low
+            del steps[level - 1]
     return {level: sorted(some) for level, some in sorted(steps.items()) if some}
+
+
+def level_key_bytes(p: ckks.Parameters, level: int) -> int:
+    """Returns the bytes of a rotation key for a level: the fewest digits, and special primes of 2^3.5 times a digit."""
+    spec = p._core.spec
+    chain = [math.log2(prime) for prime in spec.chain[: p._core.level_limbs(level)]]
+    for digits in range(1, min(len(spec.digits), len(chain)) + 1):
+        ends = [len(chain) * j // digits for j in range(digits + 1)]
+        largest = max(sum(chain[a:b]) for a, b in pairwise(ends)) + 3.5
+        for special in range(1, len(spec.special) + 1):
+            if sum(math.log2(prime) for prime in spec.special[:special]) >= largest:
+                return digits * (len(chain) + special) * 2 * p.n * p.word_size // 8
+    return int(p.switch_key_bytes)
 
 
 def transform_of(

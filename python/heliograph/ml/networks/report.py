@@ -52,7 +52,8 @@ class NetworkReport(HtmlRepr):
     bootstraps: int  #: bootstrapped ciphertexts in one call
     diagonals: int  #: diagonals of all matrices
     rotations: int  #: rotations of all matrices
-    seconds: float  #: predicted seconds of one call on two cores, with encoded matrices
+    target: str  #: name of the profile of `seconds`
+    seconds: float  #: predicted seconds of one call on the target, with encoded matrices
     matrix_bytes: int  #: bytes of the encoded matrices
     key_bytes: int  #: bytes of the evaluation keys in memory
     loss: Loss  #: loss on calibration samples, in the simulation
@@ -71,7 +72,7 @@ class NetworkReport(HtmlRepr):
             ("levels", f"{self.levels} of the input, {self.bootstraps} bootstraps"),
             ("matrices", f"{self.diagonals:,} diagonals, {self.rotations:,} rotations, {readable_bytes(self.matrix_bytes)}"),
             ("keys", readable_bytes(self.key_bytes)),
-            ("time", f"about {self.seconds:.3g} s on two cores"),
+            ("time", f"about {self.seconds:.3g} s on {self.target}"),
             (
                 "loss",
                 f"{self.loss.kind} {self.loss.lost:.4g} on {self.loss.samples} calibration samples{agreement}; "

@@ -18,9 +18,9 @@ from heliograph.ml.networks.fitting import DEGREES, Polynomial, fit
 from heliograph.ml.networks.sets import Choice, Chooser
 from heliograph.ml.networks.simulation import Simulator, noise_of
 
-_SAMPLES = 1024  # maximum samples of one simulation
-_FEW = 96  # samples of a first simulation, which refuses degrees that are far too low
-_SOME, _TRIALS = 256, 8  # samples of a simulation with one lower degree, and maximum number of these
+_SAMPLES = 512  # maximum samples of one simulation
+_FEW = 64  # samples of a first simulation, which refuses degrees that are far too low
+_SOME, _TRIALS = 192, 6  # samples of a simulation with one lower degree, and maximum number of these
 _GAIN = 0.02  # least share of the seconds that a lower degree must save
 
 

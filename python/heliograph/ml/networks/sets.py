@@ -10,6 +10,7 @@ from heliograph import _core, ckks
 from heliograph.ml.networks.cuts import Network
 from heliograph.ml.networks.design import Design, Map, design_of
 from heliograph.ml.networks.fitting import Polynomial
+from heliograph.ml.networks.forecast import products_of
 from heliograph.ml.networks.placing import Limits, Plan, Reads, Step, place
 from heliograph.ml.networks.program import Units, is_one, units_of
 
@@ -43,6 +44,7 @@ class Chooser:
     ) -> None:
         self._network, self._largest, self._batch, self._given = network, largest, batch, parameters
         self._designs: dict[int, Design] = {}
+        self._sets: dict[object, ckks.Parameters | None] = {}
 
     def design(self, slots: int) -> Design:
         """Returns the layouts for a number of slots."""
@@ -62,6 +64,23 @@ class Chooser:
         units = units_of(self._network, design, polynomials, self._largest)
         plan = plan_of(self._network, design, units, polynomials, limits_of(parameters))
         return None if plan is None else Choice(parameters, design, units, plan)
+
+    def _set_of(self, depth: int, slots: int) -> ckks.Parameters | None:
+        """Returns the set without bootstraps of a depth; None if there is none."""
+        if (depth, slots) not in self._sets:
+            try:
+                made = ckks.parameters(depth=depth, precision=_PRECISION, integer_bits=_INTEGER_BITS, slots=slots)
+            except _core.ParameterError:
+                made = None
+            self._sets[depth, slots] = made
+        return self._sets[depth, slots]
+
+    def _named(self, name: str) -> ckks.Parameters:
+        """Returns a named set."""
+        found = self._sets.get(name)
+        if found is None:
+            found = self._sets[name] = ckks.parameters(name)
+        return found
 
     def _least_slots(self) -> int:
         """Returns the slots of the largest tensor, at most those of the largest ring degree."""
@@ -85,11 +104,8 @@ class Chooser:
             if plan is None:
                 break
             depth = plan.places[self._network.cuts[0].name].value - 1
-            try:
-                parameters = ckks.parameters(depth=depth, precision=_PRECISION, integer_bits=_INTEGER_BITS, slots=slots)
-            except _core.HeliographError:
-                continue
-            if parameters.n != 2 * slots:
+            parameters = self._set_of(depth, slots)
+            if parameters is None or parameters.n != 2 * slots:
                 continue
             made.append(self._planned(parameters, polynomials))
         return made
@@ -98,7 +114,7 @@ class Chooser:
         made = []
         deepest = max((fitted.depth for fitted in polynomials.values()), default=0) + 1
         for name in _NAMED:
-            parameters = ckks.parameters(name)
+            parameters = self._named(name)
             if parameters.slots >= self._least_slots() and parameters.depth_between >= deepest:
                 made.append(self._planned(parameters, polynomials))
         return made
@@ -123,14 +139,9 @@ def plan_of(
             continue
         fitted = polynomials[cut.name]
         reads = _reads(design.maps[cut.name], units, units.arguments[cut.name][1])
-        steps.append(Step(cut.name, fitted.depth, _products(fitted.degree), count, reads))
+        steps.append(Step(cut.name, fitted.depth, products_of(fitted.degree), count, reads))
     output = Step("", 0, 0, design.output.ciphertexts, _reads(design.output_maps, units, units.output))
     return place(steps, output, limits)
-
-
-def _products(degree: int) -> int:
-    """Returns about the multiplications of a polynomial by baby steps and giant steps."""
-    return max(1, round(2 * math.sqrt(degree + 1) + math.log2(degree + 1) - 4))
 
 
 def _reads(maps: tuple[Map, ...], units: Units, half: float) -> Reads:

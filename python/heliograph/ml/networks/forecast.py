@@ -1,0 +1,57 @@
+"""Predicted seconds of a compiled network on a target, by its profile."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from heliograph import ckks
+from heliograph.ml.networks.program import Circuit, is_one
+from heliograph.ml.profile import Profile, Rates
+
+
+def products_of(degree: int) -> int:
+    """Returns about the multiplications of a polynomial by baby steps and giant steps.
+
+    >>> products_of(31)
+    12
+    """
+    return max(1, round(2 * math.sqrt(degree + 1) + math.log2(degree + 1) - 4))
+
+
+def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters | None = None) -> float:
+    """Returns the predicted seconds of one call with encoded matrices: matrices, activations with their guards, bootstraps.
+
+    Raises ParameterError if the profile has no rates for the word size or for bootstraps."""
+    rates = profile.rates(circuit.parameters if parameters is None else parameters)
+    design, plan = circuit.design, circuit.plan
+    total = 0.0
+    for name, place in plan.places.items():
+        if name not in design.maps:
+            continue
+        total += _maps(circuit, rates, name, place.form)
+        count = design.layouts[name].ciphertexts
+        fitted = circuit.polynomials[name]
+        middle = max(2, place.argument - fitted.depth // 2)
+        total += count * products_of(fitted.degree) * rates.product(middle)
+        total += count * (place.before + place.after) * _bootstrap(rates, place.before or place.after)
+    return total + _maps(circuit, rates, "", plan.output)
+
+
+def _bootstrap(rates: Rates, bootstraps: bool) -> float:
+    return rates.bootstrap() if bootstraps else 0.0
+
+
+def _maps(circuit: Circuit, rates: Rates, name: str, level: int) -> float:
+    """Returns the seconds of the maps of one argument, whose result is at a level."""
+    design, units = circuit.design, circuit.units
+    maps: Any = design.maps[name] if name else design.output_maps
+    half = units.arguments[name][1] if name else units.output
+    total = 0.0
+    for m in maps:
+        if m.factor is not None and not is_one(m.factor * units.values[m.source] / half):
+            total += rates.constant_product(level + 1) * design.layouts[m.source].ciphertexts
+        for d in m.diagonals.values():
+            total += rates.transform(level + 1, (int(k) for k in d.numbers), d.baby)
+            total += len(d.folds) * rates.rotation(max(1, level))
+    return total
