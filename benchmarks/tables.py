@@ -39,6 +39,7 @@ KINDS = {
     "tfhe": "TFHE",
     "ranges": "ranges",
     "estimators": "estimators",
+    "trees": "trees",
     "slow-network": "slow network",
 }
 #: Tables for reports without `kind`: the first test that holds selects its table.

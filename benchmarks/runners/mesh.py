@@ -59,7 +59,9 @@ LAYOUTS: dict[str, tuple[str, ...]] = dict.fromkeys(ALONE, (AUTO, ONE, *FORCED))
 
 
 def members(device: str, count: int) -> list[str]:
-    """Returns the first `count` devices of a list; for a single kind numbered GPUs, or the device repeated. Options after a slash are dropped."""
+    """Returns the first `count` devices of a list. If the list has one kind, returns GPUs with numbers, or the device
+    `count` times. Options after a slash are dropped.
+    """
     names = device.split("/")[0].split(",")
     if len(names) >= count and (len(names) > 1 or ":" in names[0]):
         return names[:count]

@@ -6,7 +6,7 @@ the queries of examples/query.
 
 For a network the result has median and least times of encryption, the server's evaluation and decryption of a request, with keys and weights
 ready. The result also has the number of correctly classified images, whether every logit equals the clear network's, and the least
-measured noise budget. For a query it has times from the question's bytes to the answer's. On a simulated device
+measured noise budget. For a query the result has times from the question's bytes to the answer's. On a simulated device
 (HELIOGRAPH_DEVICE=rtl) the program uses few images and one run, and reports cycles. FOLDER has MNIST's test images and
 labels as gzipped IDX files."""
 

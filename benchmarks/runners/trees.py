@@ -133,7 +133,7 @@ def main() -> None:
         source, rows = random_ensemble(given.trees, given.depth, given.conditions)
     else:
         source, rows = fitted_ensemble(given.trees, given.depth)
-    more = {"kind": "trees", "source": given.source, "load": common.load()}
+    more = {"kind": "trees", "source": given.source}
     table = common.Rows(given.out, shown, **more)
     table.machine |= common.engine()
     for name in CASES:

@@ -95,7 +95,7 @@ struct Moduli {
   std::size_t first = 0, count = 0;
 };
 
-/// Integers on the host: a dense [items, width] array. Decryption returns them centred modulo the plaintext modulus.
+/// Integers on the host: a dense [items, width] array. Decryption returns integers centred modulo the plaintext modulus.
 struct Values {
   std::vector<std::int64_t> data;
   Shape shape;            // shape of the ciphertext tensor
@@ -263,7 +263,7 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
 // Plaintext moduli. A tensor is one residue tensor per plaintext modulus of its set, and operations treat these
 // independently. A long computation can therefore run modulus by modulus. Operands must hold the same moduli
 // (MismatchError); saving and decryption need all of them.
-/// Returns a view of some moduli of a tensor. Throws ParameterError if the tensor lacks some of them.
+/// Returns a view of some moduli of a tensor. Throws ParameterError if the tensor lacks some of these moduli.
 Ciphertext take_moduli(const Ciphertext& a, Moduli moduli);
 /// Joins tensors of adjacent moduli, in order, without copies. Tensors at different levels are switched to the lowest level.
 Ciphertext join_moduli(const std::vector<Ciphertext>& parts);

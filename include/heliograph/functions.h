@@ -231,7 +231,7 @@ struct SignOptions {
   bool integers = false;                      // in place of `gap`: declares that all values are integers, up to their error
   SignMethod method = SignMethod::automatic;  // method for comparisons of integers
   std::optional<double> error = {};           // largest error; nullopt: 2^-20, or 2^-10 for integers
-  std::optional<Interval> domain = {};        // as FunctionOptions
+  std::optional<Interval> domain = {};        // declared interval, as in FunctionOptions
   Guarding guard = Guarding::usual;
 };
 /// Returns 1 for values of at least the gap and -1 for values of at most -gap, up to the error. Between -gap and gap the
@@ -278,7 +278,7 @@ struct OrderOptions {
   std::optional<double> gap = {};             // different values differ by at least this; required unless `integers`
   bool integers = false;                      // in place of `gap`: declares that all values are integers
   SignMethod method = SignMethod::automatic;  // method for integers along an axis of ciphertexts
-  std::optional<Interval> domain = {};        // as FunctionOptions
+  std::optional<Interval> domain = {};        // declared interval, as in FunctionOptions
   Guarding guard = Guarding::usual;
   std::optional<std::size_t> count = {};  // number of values along the slots, which are the first slots; nullopt: all slots
 };

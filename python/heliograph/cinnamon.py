@@ -489,7 +489,7 @@ def _listed_scales(scales: Mapping[str, float]) -> str:
 
 
 def _bytes_of(memory: Any) -> int:
-    """Returns a number of bytes. Raises DtypeError, ParameterError unless it is at least 1."""
+    """Returns a number of bytes. Raises DtypeError, ParameterError unless the number is at least 1."""
     size = whole(memory, "memory in bytes")
     if size < 1:
         raise _core.ParameterError(f"memory must be at least 1 byte, not {size}")
@@ -497,7 +497,8 @@ def _bytes_of(memory: Any) -> int:
 
 
 class Runner(HtmlRepr):
-    """A program with keys and constants, made by `Program.at`. Threads may call it concurrently; the calls are serialized.
+    """A program with keys and constants, made by `Program.at`. Threads may call the program concurrently; the calls are
+    serialized.
 
     >>> runner = program.at(server, {"one": 1})
     >>> secret.decrypt(runner(x=x)["y"])[:2].round(3), runner.calls

@@ -355,7 +355,7 @@ class NotingKeys:
 
 
 class SecretKey(Keyed[P], Generic[P, E]):
-    """The data owner's key: it encrypts, decrypts and makes the other keys. Keep it secret.
+    """The data owner's key: it encrypts, decrypts and makes the other keys. Keep the key secret.
 
     `generate` and `load` return an object of the scheme's own class, such as `hg.tfhe.SecretKey`, which documents the
     options.

@@ -1,7 +1,7 @@
 // Reduces a sum of products to a residue: z = (s + v * wrap mod (q << shift)) >> shift, s below 2^(2W+MORE), v at most
-// 2^MORE. The constants include the shift, as the sum s does (see hg_mul_barrett): normal_i = q << shift, wrap_i, and fold_i
-// = 2^(2W) mod normal_i, which reduces the bits above 2W before Barrett's quotient. Latency 13, one sum a cycle; all inputs
-// arrive in the same cycle.
+// 2^MORE. All constants are shifted, as s is (see hg_mul_barrett): normal_i = q << shift, wrap_i, and fold_i = 2^(2W) mod
+// normal_i. The constant fold_i reduces the bits of s above 2W, before Barrett's quotient is computed. Latency 13, one sum a
+// cycle; all inputs arrive in the same cycle.
 module hg_reduce_sum #(
     parameter int unsigned W = 30,
     parameter int unsigned MORE = 6

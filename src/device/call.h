@@ -291,7 +291,7 @@ struct Piece {
   Out to;
 };
 
-/// Several copies as one call. A piece's `from` may be on another device if this device reaches it.
+/// Several copies as one call. A piece's `from` may be on another device if this device can access that device's memory.
 struct Gather {
   static constexpr const char* name = "gather";
   std::vector<Piece> pieces;

@@ -147,8 +147,8 @@ class Peers {
   virtual ~Peers() = default;
   /// Whether kernels of this device may read memory of `other` by address.
   virtual bool reaches(const Device& other) const = 0;
-  /// Makes a barrier of one queue of each of several devices, including this one. Null if they cannot synchronise without
-  /// the host.
+  /// Makes a barrier of one queue of each of several devices, including this one. The result is null if the devices cannot
+  /// synchronise without the host.
   virtual std::shared_ptr<Meeting> make_meeting(std::span<Device* const> /*members*/, std::span<Queue* const> /*queues*/) {
     return nullptr;
   }

@@ -117,8 +117,8 @@ void check_constants(const RingHandle& ring, const PrimeList& primes, const Limb
 }
 
 /// Returns whether an operand of the result's shape certainly shares words with the result at different positions. Sharing
-/// is certain if both views start at one address with different strides, or both are dense and overlap. Other strided views
-/// are not compared.
+/// is certain if both views start at one address with different strides, or both are dense and overlap. Other pairs of
+/// strided views are not compared, and the result is false.
 bool runs_into(const View& a, const View& out) {
   if (out.words() == 0) return false;
   const auto apart = [](std::size_t count, auto one, auto other) { return count > 1 && one != other; };

@@ -43,7 +43,7 @@ struct Held {
   }
   /// Returns the bytes with an owner; copies the bytes if they have no owner. Throws OutOfMemoryError.
   Held owned() const;
-  /// Returns the bytes as elements of type T. Throws InternalError if they are misaligned.
+  /// Returns the bytes as elements of type T. Throws InternalError if the bytes are misaligned.
   template <class T>
   std::span<const T> values() const {
     require_elements(sizeof(T));
@@ -113,7 +113,7 @@ struct Container {
   std::uint32_t version = format_version;  // version of the file read; new files have the current version
   Digest digest{};                         // SHA-256 of all bytes of the file read, including the digest at its end
 
-  /// Returns the array `name`. Throws DamagedFileError if it is absent or has another dtype or shape.
+  /// Returns the array `name`. Throws DamagedFileError if the array is absent or has another dtype or shape.
   const Array& array(std::string_view name, std::string_view dtype, const std::vector<std::size_t>& expected_shape) const;
   const Array* find(std::string_view name) const;  // returns null if there is no such array
   /// Moves the bytes of array() out of the container.

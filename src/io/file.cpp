@@ -110,8 +110,8 @@ auto naming(const std::string& path, Body body) {
   }
 }
 
-/// Returns the file that a save replaces, with links resolved, so that links are kept. Throws FileError if it is not a
-/// regular file.
+/// Returns the file that a save replaces, with links resolved, so that links are kept. Throws FileError if that file is not
+/// a regular file.
 std::string target_of(const std::string& path) {
   check_path("write", path);
   struct stat status;

@@ -30,8 +30,8 @@ constexpr double kOld = 30 * 86400.0;
 /// Runnable threads per core above which other programs are presumed to disturb a measurement.
 constexpr double kBusy = 0.5;
 
-/// Costs of one ciphertext per limb of its chain. Measured on H200s at N = 2^14 to 2^16 (h200.jsonl, h200-levelled.jsonl,
-/// h200x2-levelled.jsonl, h200x4-flags.jsonl). Predictions were within a quarter of measurements.
+/// Costs of one ciphertext per limb of its chain. The costs were measured on H200s at N = 2^14 to 2^16 (h200.jsonl,
+/// h200-levelled.jsonl, h200x2-levelled.jsonl, h200x4-flags.jsonl). Predictions were within a quarter of measurements.
 struct Needs {
   double transforms;  // time on one member with fused kernels, in units of one transform
   double gathered;    // for a distribution over limbs: limbs that every member reads from others

@@ -29,7 +29,7 @@ template <class Plan>
 class MeshPlan final : public FormOf<Plan> {
  public:
   using FormOf<Plan>::FormOf;
-  /// Returns the plan of a member that has the limbs `limbs` of the result. `make` creates it at first use.
+  /// Returns the plan of a member that has the limbs `limbs` of the result. `make` creates the plan at first use.
   template <class Make>
   const std::shared_ptr<const Plan>& share(const std::vector<std::size_t>& limbs, const PrimeList& key_limbs,
                                            Make make) const {

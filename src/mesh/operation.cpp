@@ -185,7 +185,8 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
 
 void Operation::finish(Pending pending) {
   exchange(pending.moves);
-  // The copies are registered after the exchange was posted. If an allocation failed before, no exchange would fill them.
+  // The copies are registered after the exchange was posted. If an allocation failed before, no exchange would fill the
+  // copies.
   for (Fresh& f : pending.fresh) {
     state_.hold(f.copy.part.member, f.copy.buffer->bytes());
     f.memory->copies.push_back(std::move(f.copy));

@@ -98,7 +98,7 @@ class MeshMemory final : public device::Memory {
                            const std::vector<std::size_t>& items) const;
   /// Returns whether members cache ranges of the words of the view's limbs.
   bool caches_ranges(const View& view) const;
-  std::vector<Copy> copies;      // guarded by the mesh's mutex; a write clears them
+  std::vector<Copy> copies;      // guarded by the mesh's mutex; a write to the memory removes its copies
   bool placement_fixed = false;  // the memory can no longer move, because it was written or its placement was given
 
  private:
@@ -279,8 +279,8 @@ class State : public std::enable_shared_from_this<State> {
   template <class C>
   void place_result_of(const C& call, Queue& queue);
   /// Posts collected tasks to the threads. If only one member has tasks and its thread is idle, runs them on this thread,
-  /// because waking a thread takes longer than a launch. Over ranks it always posts, because an exchange would block this
-  /// thread.
+  /// because waking a thread takes longer than a launch. Over ranks this function always posts the tasks, because an
+  /// exchange would block this thread.
   void flush();
 
   Options options_;

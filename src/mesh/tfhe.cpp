@@ -208,7 +208,7 @@ void MeshTfheKernels::run(Queue& q, const Bootstrap& c) {
 namespace {
 
 /// Members that evaluate a layer for the items of one part: the owner of the items, then helping members. `bounds` divide
-/// the rows among them.
+/// the rows among these members.
 struct Team {
   std::vector<std::size_t> members, bounds;
 };

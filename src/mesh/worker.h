@@ -31,7 +31,7 @@ class Signal {
 class Worker {
  public:
   /// `spin`: time that an idle worker polls before it sleeps. `slowdown`: factor by which tests slow the member down; 1:
-  /// none. `most`: largest number of queued tasks; a post beyond it blocks. `on_error` is called with the first
+  /// none. `most`: largest number of queued tasks; if the queue is full, a post waits. `on_error` is called with the first
   /// exception.
   Worker(std::chrono::microseconds spin, double slowdown, std::size_t most,
          std::function<void(std::exception_ptr)> on_error = {});

@@ -210,7 +210,7 @@ class Scheduler {
     return found;
   }
 
-  /// Stacks the operands of these steps. Returns false without changes if they cannot be stacked.
+  /// Stacks the operands of these steps. Returns false without changes if the operands cannot be stacked.
   bool stack(const std::vector<u32>& group) {
     const Step& lead = parts_.steps[group[0]];
     std::vector<Access> access;

@@ -272,7 +272,7 @@ class Verifier {
 
   // ---- words that calls read and write
 
-  /// Returns the exclusive bound on the words of each limb that a call reads. Throws if they may not be residues.
+  /// Returns the exclusive bound on the words of each limb that a call reads. Throws if the words may not be residues.
   std::vector<u64> read(u32 number, const View& v, const Residues& wanted) {
     std::vector<u64> found(v.limbs, 1);
     if (v.words() == 0) return found;

@@ -16,8 +16,8 @@ class RecordedProgram::State {
   recording::Takes takes;
   bool loaded = false;  // the program came from a file: it has no signature and no forms of inputs
 
-  /// Returns, for a program from a file, whether its results' metadata hold for these operands. Throws MismatchError if
-  /// the program does not accept them.
+  /// Returns, for a program from a file, whether its results' metadata hold for these operands. Throws MismatchError if the
+  /// program does not accept the operands.
   bool require_fit(const std::vector<Operand>& operands) const;
   /// Returns, for a program from a file, whether the bounds on its results' integers hold for these operands.
   bool bounded(const std::vector<Operand>& operands) const;

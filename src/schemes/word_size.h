@@ -1,4 +1,4 @@
-// Word sizes of residues: 64 or 32 bits. Texts of parameter sets call them "w64" and "w32".
+// Word sizes of residues: 64 or 32 bits. Texts of parameter sets call these word sizes "w64" and "w32".
 #pragma once
 
 #include <string>

@@ -59,7 +59,7 @@ double distance(const Table& table) {
 }
 
 /// Evaluates the table on integers with `noise`. With noise, checks that the error is below the term that is quadratic in
-/// the noise. Without noise, checks that it is below the result's own bound.
+/// the noise. Without noise, checks that the error is below the result's own bound.
 Ciphertext check(const Table& table, double noise = 0, const Shape& shape = {}) {
   const Sample s = sample(table.size(), shape, noise);
   const Ciphertext x = rig().secret.encrypt(s.values, rig().parameters.bootstrapping_level());

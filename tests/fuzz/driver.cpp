@@ -130,8 +130,8 @@ int LLVMFuzzerInitialize(int* argc, char*** argv) {
   fuzz::end_slow_inputs(stop);
   std::size_t longest = kLeastLength;
   for (const Bytes& base : g_target->bases()) longest = std::max(longest, 2 * base.size());
-  // The given flags follow these and override them. libFuzzer's limit counts real time, which becomes longer if other
-  // processes run. The limit detects inputs that wait forever. `TimeLimit` detects slow inputs.
+  // The given flags follow the default flags and override them. libFuzzer's limit counts real time, which becomes longer if
+  // other processes run. The limit detects inputs that wait forever. `TimeLimit` detects slow inputs.
   static std::string flags[] = {"-max_len=" + std::to_string(longest), "-len_control=0", "-timeout=300",
                                 "-rss_limit_mb=2560"};
   for (std::string& flag : flags) arguments.insert(arguments.begin() + 1, flag.data());

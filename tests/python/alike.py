@@ -20,8 +20,9 @@ def require_refused(attempt: Callable[[], Any], error: type[Exception], message:
 
 
 def in_threads(work: Callable[[int], Any], count: int) -> list[Any]:
-    """Returns the results of work(0), work(1), ..., each of which runs in its own thread. Raises the exception of any of
-    them again.
+    """Returns the results of work(0), work(1), ..., each of which runs in its own thread. If one of the calls raises an
+    exception, raises this exception again.
+
     """
     found: dict[int, Any] = {}
     failed: list[BaseException] = []

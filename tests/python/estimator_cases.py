@@ -146,7 +146,7 @@ class Mixed(Squared, linear_model.LinearRegression):  # type: ignore[misc]
 
 
 class Observed(linear_model.Ridge):  # type: ignore[misc]
-    """Overrides attribute access."""
+    """A regressor that overrides attribute access."""
 
     def __getattribute__(self, name: str) -> Any:
         return super().__getattribute__(name)

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-OPSETS = (9, 10, 11, 12, 13, 14, 15, 17, 18, 20, 21)
+OPSETS = (9, 10, 11, 12, 13, 14, 15, 17, 18, 20, 21, 22, 23, 24)
 
 
 class GraphMaker:
@@ -112,11 +112,13 @@ def exponential(m: GraphMaker) -> None:
 
 def parameterized(m: GraphMaker) -> None:
     """Add an activation with attributes."""
-    name = str(m.rng.choice(["LeakyRelu", "Elu", "Selu", "HardSigmoid", "HardSwish", "Gelu", "Mish", "Celu"]))
-    since = {"HardSwish": 14, "Gelu": 20, "Mish": 18, "Celu": 12}
+    name = str(m.rng.choice(["LeakyRelu", "Elu", "Selu", "HardSigmoid", "HardSwish", "Gelu", "Mish", "Celu", "Swish"]))
+    since = {"HardSwish": 14, "Gelu": 20, "Mish": 18, "Celu": 12, "Swish": 24}
     if m.opset < since.get(name, 0):
         name = "LeakyRelu"
-    attributes = {"alpha": float(m.rng.uniform(0.1, 0.9))} if name in ("LeakyRelu", "Elu", "Celu", "HardSigmoid") else {}
+    attributes = (
+        {"alpha": float(m.rng.uniform(0.1, 0.9))} if name in ("LeakyRelu", "Elu", "Celu", "HardSigmoid", "Swish") else {}
+    )
     if name == "Gelu" and m.rng.integers(2):
         attributes = {"approximate": "tanh"}
     m.same(name, **attributes)
@@ -508,6 +510,16 @@ def layer_normalization(m: GraphMaker) -> None:
     m.same("Add", offset)
 
 
+def newer_normalization(m: GraphMaker) -> None:
+    """Add RMSNormalization or GroupNormalization, in opsets that have them."""
+    if m.opset >= 23 and m.rng.integers(2):
+        m.same("RMSNormalization", m.constant(m.weights(m.shape[-1])), epsilon=0.01)
+    elif m.opset >= 21 and m.shape[1] % 2 == 0:
+        channels = m.shape[1]
+        parts = [m.constant(m.weights(channels)), m.constant(m.weights(channels))]
+        m.same("GroupNormalization", *parts, num_groups=2, epsilon=0.1)
+
+
 def attention(m: GraphMaker) -> None:
     """Add self-attention with one or two heads."""
     n, tokens, size = m.shape
@@ -591,6 +603,7 @@ BY_RANK: dict[int, list[Callable[[GraphMaker], None]]] = {
         convolution,
         einsum,
         layer_normalization,
+        newer_normalization,
         matmul,
         matmul,
         normalization,

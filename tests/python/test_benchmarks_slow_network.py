@@ -73,8 +73,8 @@ def test_a_link_carries_frames_in_order_of_arrival(tmp_path: Path) -> None:
     for read, write in pipes:
         os.close(read)
         os.close(write)
-    # Host 1 receives a frame at 2,000 ns and directly after it the short frame of the other link. Then it receives the other
-    # frames in their order.
+    # Host 1 receives a frame at 2,000 ns and directly after it the short frame of the other link. Then host 1 receives the
+    # other frames in their order.
     assert arrived == [(2000, 1), (2500, 1), (3500, 1), (4500, 1), (5000, 2)]
 
 

@@ -1,4 +1,4 @@
-"""Model files of every included network and every kind of estimator. Another process that has only the file runs them."""
+"""Model files of every included network and every kind of estimator. Another process that has only the file runs the model."""
 
 from __future__ import annotations
 

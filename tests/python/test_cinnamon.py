@@ -465,7 +465,9 @@ def test_outputs_of_one_name_are_added(device: str) -> None:
 
 
 def test_components_are_read_at_the_lower_level() -> None:
-    """Components with different numbers of limbs are read at the lower level. The compiler stores such sums in this way."""
+    """Components with different numbers of limbs are read at the lower level. The compiler stores sums of such components in
+    this way.
+    """
     w = Writer(special=0)
     x0, x1 = pair(w, "x")
     w.give("z", {limb: r for limb, r in x0.items() if limb < LEVEL - 1}, x1)

@@ -87,8 +87,9 @@ def test_packing_keeps_the_error_bounds(owner: Owner) -> None:
 
 
 def test_packing_saves_most_of_the_work(owner: Owner) -> None:
-    """Ten values take 45 signs of pairs and ten signs of ranks. With eight blocks in each ciphertext, these are six and two
-    ciphertexts.
+    """Ten values take 45 signs of pairs and ten signs of ranks. With eight blocks in each ciphertext, signs are computed on
+    six and two ciphertexts.
+
     """
     v = integers(10)
 

@@ -67,7 +67,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with keys for digits, a request and its answer. Tests must not write to it."""
+    """Returns a folder with keys for digits, a request and its answer. Tests must not write to the folder."""
     folder = tmp_path_factory.mktemp("made")
     secret, server = str(folder / "secret.hg"), str(folder / "server.hg")
     assert run(["keygen", "--network", "digits", "--out", str(folder), "--public"]) == 0

@@ -250,7 +250,7 @@ def in_place(x: Any) -> Any:
 @SETS
 @pytest.mark.parametrize("name", sorted(wraps(party())))
 def test_wraps_are_refused(scheme: str, moduli: str, name: str) -> None:
-    """Wrapped results are refused in memory, from files and in programs. `unchecked` and residue sets allow them."""
+    """Wrapped results are refused in memory, from files and in programs. `unchecked` and residue sets allow wrapped results."""
     p, residues = party(scheme, moduli), party(scheme, moduli, exact=False)
     values = np.full((2, N), p.half // 3)
     x = p.tensor(values)

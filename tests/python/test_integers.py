@@ -1,4 +1,6 @@
-"""Clear operands of every dtype at the ends of its range give the results of Python integers. No scheme wraps them."""
+"""Clear operands of every dtype at the ends of its range give the results of Python integers. No scheme wraps clear
+operands.
+"""
 
 from __future__ import annotations
 
@@ -235,7 +237,7 @@ def test_tfhe_wraps_as_numpy_does(party: str, dtype: str) -> None:
         for value in (info.min, info.max):
             for op in operators:
                 if value == 0 and op in (operator.floordiv, operator.mod):
-                    continue  # here NumPy has another result (docs/tfhe.md)
+                    continue  # for these operands NumPy has another result (docs/tfhe.md)
                 p.check(op(x, value), op(a, a.dtype.type(value)))
             p.check(value - x, a.dtype.type(value) - a)
             p.check(x - np.full(4, value, dtype=dtype), a - a.dtype.type(value))

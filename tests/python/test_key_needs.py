@@ -64,7 +64,7 @@ def without(secret: Any, keys: Any) -> list[dict[str, Any]]:
 
 
 def require_exact(secret: Any, purpose: Any, compute: Callable[[Any], Any], values: Any) -> None:
-    """Checks that the computation runs with these keys. Without any one of them, an error must name the remedy."""
+    """Checks that the computation runs with these keys. If any one of the keys is missing, an error must name the remedy."""
     keys = secret.evaluation_keys(for_=purpose)
     compute(hg.Server(keys).bind(secret.encrypt(values, pad=True)))
     for less in without(secret, keys):

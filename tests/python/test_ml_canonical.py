@@ -403,6 +403,33 @@ def test_refusals(case: str) -> None:
         canonical(read_onnx(model([operator], {"x": [1, 4]}, ["y"], constants)))
 
 
+BOMBS = {
+    "cumulative sum": ([node("CumSum", "x one")], 1 << 20, "matrix of 1048576 x 1048576"),
+    "selection": ([node("Gather", "x many", axis=1)], 1 << 20, "matrix of 100 x 1048576"),
+    "repetition": ([node("Resize", "x factors", mode="nearest")], 1 << 20, "at most .* elements"),
+}
+
+
+@pytest.mark.parametrize("case", BOMBS)
+def test_large_matrices(case: str) -> None:
+    """Small files whose canonical form would take much memory are refused before it is allocated."""
+    nodes, size, words = BOMBS[case]
+    constants = {
+        "one": np.array(1),
+        "many": np.arange(100)[::-1] * 7,
+        "factors": np.array([1, 1 << 20], np.float32),
+    }
+    with pytest.raises(ModelError, match=words):
+        canonical(read_onnx(model(nodes, {"x": [1, size]}, ["y"], constants, opset=10 if case == "repetition" else 17)))
+
+
+def test_pools_of_large_images() -> None:
+    """The counts of border windows take time for each window, not for each element of each window."""
+    pool = node("AveragePool", "x", kernel_shape=[4001, 4001], pads=[2000] * 4, strides=[1000, 1000])
+    graph = canonical(read_onnx(model([pool], {"x": [1, 1, 4000, 4000]}, ["y"])))
+    assert graph.shapes["y"] == (1, 4, 4)
+
+
 def test_outputs_keep_their_names() -> None:
     """Inputs and equal values can be outputs, each with its name."""
     nodes = [node("Identity", "x", "a"), node("Relu", "x", "b"), node("Identity", "b", "c"), node("Relu", "x", "d")]

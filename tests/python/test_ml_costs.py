@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import heliograph as hg
@@ -19,6 +19,7 @@ SETS: dict[str, dict[str, Any]] = {
     "64-bit": {"depth": 4, "precision": 30, "slots": 1024},
     "one digit": {"depth": 1, "precision": 30, "slots": 2048},
     "32-bit": {"depth": 4, "precision": 24, "slots": 512, "word_size": 32},
+    "named": {"name": "n13-l4"},
     "deep": {"depth": 9, "precision": 22, "slots": 256},
 }
 
@@ -27,7 +28,8 @@ class Trial:
     """A set on the `null` device, with keys."""
 
     def __init__(self, name: str) -> None:
-        made = hg.ckks.parameters(**SETS[name])
+        options = dict(SETS[name])
+        made = hg.ckks.parameters(*filter(None, [options.pop("name", None)]), **options)
         self.parameters = type(made)(made._core.on_device("null"))
         secret = hg.SecretKey.generate(self.parameters)
         self.keys = secret.evaluation_keys(relinearize=True, rotations=ROTATIONS)
@@ -84,10 +86,49 @@ def test_matrices(name: str, data: st.DataObject) -> None:
     assert transform.bytes == trial.counter.plaintext_bytes(len(numbers), level, period)
 
 
+@settings(max_examples=10, deadline=None, database=None)
+@given(data=st.data())
+def test_blocks(data: st.DataObject) -> None:
+    """Matrices of blocks, of which some are zero."""
+    trial = trial_of("64-bit")
+    p = trial.parameters
+    level = data.draw(st.integers(2, p.levels))
+    outputs, inputs = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
+    places = st.sets(st.integers(0, 40), max_size=5)
+    numbers = [[data.draw(places) for _ in range(inputs)] for _ in range(outputs)]
+    assume(all(any(row) for row in numbers))
+    values = np.linspace(0.1, 1, p.slots)
+    table = [[dict.fromkeys(block, values) or None for block in row] for row in numbers]
+    blocks = hg.ckks.BlockTransform(p, table, level=level, baby=8, compact=False)
+    x = hg.concatenate([trial.at(level).reshape(1)] * inputs)
+    assert counted(blocks, x).products == trial.counter.blocks(level, numbers, 8)
+
+
 def test_key_bytes(trial: Trial) -> None:
     """Bytes of keys with and without relinearization; rotations by 0 need none."""
     assert trial.counter.key_bytes(ROTATIONS) == trial.keys.nbytes
     assert trial.counter.key_bytes([0, 1, 1], relinearize=False) == trial.parameters.switch_key_bytes
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_keys_for_a_level(name: str) -> None:
+    """Rotations and matrices by keys for a level, which have their own digits."""
+    p = trial_of(name).parameters
+    secret = hg.SecretKey.generate(p)
+    for key_level in range(2, p.levels + 1):
+        counter = Counter(trial_of(name).counter.parameters, key_level)
+        keys = secret.evaluation_keys(relinearize=True, level_rotations={key_level: ROTATIONS})
+        assert keys.nbytes == counter.key_bytes(ROTATIONS)
+        x = hg.Server(keys).bind(secret.encrypt(np.zeros(p.slots)))
+        for level in {key_level, max(1, key_level - 1)}:
+            at = x.lower(level) if level < x.level else x
+            assert counted(lambda a: a.rotate(1), at) == counter.rotation(level)
+        numbers = (0, 3, 9, 20)
+        values = dict.fromkeys(numbers, np.linspace(0.1, 1, p.slots))
+        transform = hg.ckks.LinearTransform.from_diagonals(p, values, level=key_level, baby=8, compact=False)
+        at = x.lower(key_level) if key_level < x.level else x
+        assert counted(transform, at).products == counter.transform(key_level, numbers, 8).products
+        assert transform.bytes == counter.plaintext_bytes(len(numbers), key_level)
 
 
 def test_bootstrapping_keys() -> None:

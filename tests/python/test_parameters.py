@@ -111,7 +111,7 @@ def test_the_networks_sets(name: str) -> None:
 
 @pytest.mark.parametrize("n", TABLE)
 def test_the_security_table_is_enforced(n: int) -> None:
-    """A set at the bound is accepted. With one bit more it is refused, and insecure=True marks it as insecure."""
+    """A set at the bound is accepted. A set with one bit more is refused, and insecure=True marks the set as insecure."""
     bound = TABLE[n]
     assert _core.exact.largest_secure_log_qp(n) == bound
     if n > 2**15:  # larger degrees have the same rule, but the search for their primes is slow

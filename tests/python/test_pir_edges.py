@@ -410,7 +410,9 @@ def test_a_million_rows() -> None:
 
 
 def test_two_columns_of_one_name() -> None:
-    """Data frames allow duplicate column names. Look-ups and encrypted tables refuse them, and the error has the name."""
+    """Data frames allow duplicate column names. Look-ups and encrypted tables refuse duplicate column names, and the error
+    has the name.
+    """
     pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     several = [
         pandas.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]),

@@ -242,7 +242,7 @@ def test_factors_of_thousands_of_ciphertexts() -> None:
 @pytest.mark.parametrize("bits", [1, 3, 6, 10, 20])
 def test_a_bound_too_small_in_a_file(bits: int, width: int) -> None:
     """Default decryption trusts the bound of a sender unless known places or the values contradict it. Checked decryption
-    does not trust it.
+    does not trust a sender's bound.
 
     """
     p = wide()

@@ -575,7 +575,8 @@ def test_a_network_sends_only_border_rows_and_sums_between_hosts(nets: None, tmp
 
 def test_harmless_mpi_messages_are_not_shown(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """Two kinds of Open MPI messages are dropped: about a race when ssh starts, and about the memory of a rank that has
-    ended. All others are shown.
+    ended. All other messages are shown.
+
     """
     source, sink = os.pipe()
     setpgid = b"[vm:01682] plm:rsh: Warning: setpgid(1689,1689) failed in parent with errno=Permission denied(13)\n"

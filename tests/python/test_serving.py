@@ -108,7 +108,7 @@ def test_a_pinned_digest_refuses_another_model(place: Place) -> None:
 
 
 def test_progress_of_a_run(place: Place) -> None:
-    """The progress callback gets stages and shares. If it raises an exception, the job is cancelled."""
+    """The progress callback gets stages and shares. If the callback raises an exception, the job is cancelled."""
     client = place.client(model="slow")
     party(client)
     seen: list[tuple[str, float]] = []

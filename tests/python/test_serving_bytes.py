@@ -135,7 +135,7 @@ def test_request_bodies_are_in_memory_or_files(tmp_path: Path) -> None:
 
 
 def test_a_truncated_file_is_an_error(tmp_path: Path) -> None:
-    """A file is uploaded in pieces. If it is truncated meanwhile, an error is raised and no signal occurs."""
+    """A file is uploaded in pieces. If the file is truncated during the upload, an error is raised and no signal occurs."""
     data = os.urandom(9 << 20)
     (tmp_path / "keys").write_bytes(data)
     with client_module._File(str(tmp_path / "keys")) as file:

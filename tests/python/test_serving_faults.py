@@ -305,7 +305,7 @@ def test_a_full_disk_is_a_quota_error(models: list[Path], tmp_path: Path) -> Non
 
 
 def test_a_slow_client(digits: Running) -> None:
-    """A client that stops sending delays no other client. When it disconnects, its request is dropped."""
+    """A client that stops sending delays no other client. When such a client disconnects, its request is dropped."""
     client = client_of(digits)
     party(client)
     with socket.create_connection(("127.0.0.1", digits.ports["http"])) as line:

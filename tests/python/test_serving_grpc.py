@@ -270,7 +270,7 @@ def test_silent_streams_end_and_system_errors_show_no_paths(monkeypatch: pytest.
 
 
 def test_certificates_and_tokens_together(place: Calls) -> None:
-    """A client is authenticated by certificate or by token, as over HTTP. Without both, it is refused."""
+    """A client is authenticated by certificate or by token, as over HTTP. A client without both is refused."""
     trust = place.authority.file.read_bytes()
     key, begin, certificate = place.authority.issue("bob").read_bytes().partition(b"-----BEGIN CERTIFICATE")
     named = grpc.ssl_channel_credentials(trust, key, begin + certificate)

@@ -120,7 +120,7 @@ def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenants]:
 
 @pytest.mark.parametrize("text", NO_NUMBERS)
 def test_invalid_texts_of_numbers_are_refused(text: str) -> None:
-    """Some texts are accepted as numbers by JSON or Python. The parser of numbers refuses them."""
+    """Some texts are accepted as numbers by JSON or Python. The parser of numbers refuses such texts."""
     with pytest.raises(hg.ParameterError, match=r"^wait must be a number from 0 to 30, got "):
         numeric.real(text, "wait", 0, 30)
     with pytest.raises(hg.ParameterError, match=r"^parts must be a whole number from 1 to 99, got "):

@@ -36,7 +36,7 @@ def dense(diagonals: dict[int, Any], rows: int, size: int | None = None) -> npt.
 
 
 def keys_for(p: Party, *transforms: hg.ckks.LinearTransform) -> Any:
-    """Returns keys for these transforms alone."""
+    """Returns keys with only the rotations of these transforms."""
     return p.secret.evaluation_keys(relinearize=False, for_=list(transforms))
 
 

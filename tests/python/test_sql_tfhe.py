@@ -343,7 +343,7 @@ def test_an_impossible_extreme_is_refused() -> None:
 
 
 def test_tfhe_is_chosen_if_bgv_has_no_set() -> None:
-    """If BGV has no set, TFHE is chosen, and a reason is given. If BGV or impossible sums are requested, it is an error."""
+    """If BGV has no set, TFHE is chosen, and a reason is given. A request for BGV, or for impossible sums, is an error."""
     data = {f"c{number}": [0, 10**6] for number in range(140)}
     layout = hg.sql.layout(data, filters=list(data))
     assert "no 128-bit set of BGV" in dict(layout.summary_rows())["scheme"]

@@ -181,7 +181,7 @@ def test_arrow_beyond_64_bits() -> None:
 
 @pytest.mark.full
 def test_queries_against_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The comparison of the benchmark reports no difference. If a fault is injected, it reports the differences."""
+    """The comparison of the benchmark reports no difference. If a fault is injected, the comparison reports the differences."""
     from benchmarks.runners import query_agreement
 
     told = query_agreement.measure(7, 20)

@@ -253,8 +253,9 @@ def test_programs_record_switches() -> None:
 
 @pytest.mark.parametrize("unit", [1.0, 2.0**12, 2.0**16, 2.0**20])
 def test_large_values_are_right_or_refused(unit: float) -> None:
-    """The rounding of the first matrix matters for large values in units of many bits. If this rounding may change them,
-    they raise an error.
+    """The rounding of the first matrix matters for large values in units of many bits. If this rounding may change such a
+    value, an error is raised.
+
     """
     p = party()
     v = np.random.default_rng(3).integers(-(2**19) + 4, 2**19 - 4, 64)

@@ -270,7 +270,7 @@ def test_sums_widen(dtype: str, count: int, wide: str) -> None:
 
 
 def test_sums_do_not_wrap_earlier_than_numpys(most: Party) -> None:
-    """Sums of extreme values, which would wrap in their own type, give NumPy's results. In 64 bits they wrap."""
+    """Sums of extreme values, which would wrap in their own type, give NumPy's results. Sums of 64-bit values wrap."""
     for dtype in ("uint8", "int8", "uint16", "int16", "uint64", "int64"):
         a = np.array([np.iinfo(dtype).max] * 5 + [np.iinfo(dtype).min], dtype)[:3]
         x = most.tensor(a)

@@ -198,7 +198,7 @@ def test_traces_have_a_table_and_data(exact: tuple[Any, Any]) -> None:
 
 
 def test_plots_show_noise_and_times(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plots show the noise budget as a line and times as bars. If matplotlib is missing, the error names it."""
+    """Plots show the noise budget as a line and times as bars. If matplotlib is missing, the error names matplotlib."""
     x = exact[1].bind(exact[0].encrypt([1], pad=True))
     with hg.trace() as t:
         y = x * x

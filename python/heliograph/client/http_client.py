@@ -264,8 +264,8 @@ class HttpClient:
         return reply
 
     def ask(self, method: str, path: str, body: Any = None, *, until: float, wait: float = 0.0, **headers: str) -> Reply:
-        """Repeats `once` until the time `until` while the service is unreachable or busy. Use it only for requests that may
-        be sent twice.
+        """Repeats `once` until the time `until` while the service is unreachable or busy. Use this function only for
+        requests that may be sent twice.
 
         At the end, raises UnreachableError or BusyError; raises other errors of the service at once.
         """

@@ -118,7 +118,7 @@ class TrialKeys(keys.NotingKeys, EvaluationKeys[Tensor]):
 
 
 class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor], PublicKey], core=_core.exact.SecretKey):
-    """The data owner's key: it encrypts, decrypts and makes the other keys. Keep it secret.
+    """The data owner's key: it encrypts, decrypts and makes the other keys. Keep the key secret.
 
     >>> secret.decrypt(secret.encrypt([1, 2, 3, 4]))
     array([1, 2, 3, 4])

@@ -98,8 +98,8 @@ class Tensor(tensors.RingTensor[Parameters, Keys], IntegerLayers, core=_core.exa
     def noise_budget(self) -> float | None:
         """Estimated noise budget in bits: a lower bound by the noise model; at 0, decryption refuses the tensor.
 
-        For loaded tensors it depends on the file's noise fields (`is_trusted`). The budget is None if the file has no
-        estimate (format 1, not fresh).
+        The budget of a loaded tensor depends on the file's noise fields (`is_trusted`). The budget is None if the file has
+        no estimate (format 1, not fresh).
         """
         bits = float(self._core.noise_budget)
         return None if math.isnan(bits) else max(0.0, bits)
@@ -290,7 +290,7 @@ class Tensor(tensors.RingTensor[Parameters, Keys], IntegerLayers, core=_core.exa
 
 
 class Plaintext(tensors.Plaintext[Parameters], core=_core.exact.Plaintext):
-    """Encoded integers, one for each slot, for sums and products with tensors. `encode` makes them.
+    """Encoded integers, one for each slot, for sums and products with tensors. `encode` makes plaintexts.
 
     >>> weights = server.encode([[1, 0, 2, 0]])  # one integer for each slot
     >>> secret.decrypt(x * weights)

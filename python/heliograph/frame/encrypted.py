@@ -32,7 +32,7 @@ _MOST_GROUPS = 1024
 
 
 class EncryptedFrame(Serializable):
-    """An encrypted data frame. A server computes on it after `Server.bind` or `Server.load`.
+    """An encrypted data frame. A server computes on the frame after `Server.bind` or `Server.load`.
 
     >>> f  # doctest: +ELLIPSIS
     <encrypted frame: 4 rows, columns price, quantity, region; ..., key ...>

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,8 @@ from heliograph.ckks.evaluation_keys import EvaluationKeys
 from heliograph.ckks.keys import SecretKey
 from heliograph.keys import Server
 from heliograph.programs.forecast import recorded
+
+_MARGIN = 3.5  # log2 by which special primes exceed each digit of keys for a level
 
 
 @functools.lru_cache(maxsize=8)
@@ -72,7 +74,8 @@ class Counts:
 class Counter:
     """Counts of the operations of one CKKS parameter set.
 
-    Each method takes the level of the operands. Raises LevelError for a level that the set does not have.
+    Each method takes the level of the operands. Raises LevelError for a level that the set does not have. With `key_level`,
+    rotations and matrices use keys for that level (``evaluation_keys(level_rotations=...)``), which have fewer primes.
 
     >>> import heliograph as hg
     >>> counter = Counter(hg.ckks.parameters(depth=3, precision=30, slots=1024))
@@ -80,7 +83,7 @@ class Counter:
     ({'key_switch': 1}, True)
     """
 
-    def __init__(self, parameters: Parameters) -> None:
+    def __init__(self, parameters: Parameters, key_level: int | None = None) -> None:
         self.parameters = of_kind(parameters, Parameters, "counts are of")
         spec: Any = parameters._core.spec
         self.n = int(spec.n)
@@ -90,6 +93,39 @@ class Counter:
         ends = list(itertools.accumulate(int(size) for size in spec.digits))
         self._digits = [range(end - int(size), end) for end, size in zip(ends, spec.digits, strict=True)]
         self._transform = self.n // 2 * int(math.log2(self.n))
+        self._all_special = self._special
+        self.key_level = key_level
+        if key_level is not None:
+            self.limbs(key_level)
+            self._digits, self._special = self._gadget(key_level)
+
+    def _gadget(self, level: int) -> tuple[list[range], int]:
+        """Return the digits and the number of special primes of keys for a level.
+
+        They are the fewest digits of about equal size, and the fewest special primes whose product exceeds each digit by
+        2^3.5; the set's own if there are none (`Context::gadget` in src/schemes/ckks/context.cpp).
+        """
+        spec: Any = self.parameters._core.spec
+        chain = sorted(frozenset().union(*self._levels[:level]))
+        for count in range(1, min(len(self._digits), len(chain)) + 1):
+            ends = [0, *(chain[len(chain) * j // count - 1] + 1 for j in range(1, count + 1))]
+            digits = [range(a, b) for a, b in itertools.pairwise(ends)]
+            sizes = [self._digit_bits(spec.chain, primes, digits) for primes in self._levels[:level]]
+            largest = max(math.inf if size is None else size for size in sizes)
+            bits = 0.0
+            for i, prime in enumerate(spec.special, 1):
+                bits += math.log2(prime)
+                if bits >= largest + _MARGIN:
+                    return digits, i
+        first = next((i for i, digit in enumerate(self._digits, 1) if digit.stop > chain[-1]), len(self._digits))
+        return self._digits[:first], len(spec.special)
+
+    @staticmethod
+    def _digit_bits(chain: Sequence[int], primes: frozenset[int], digits: list[range]) -> float | None:
+        """Return log2 of the largest digit of some primes; None if a digit before the last one has no prime."""
+        sizes = [sum(math.log2(chain[place]) for place in digit if place in primes) for digit in digits]
+        used = sum(1 for size in sizes if size)
+        return max(sizes) if all(sizes[:used]) else None
 
     # ---- limbs and bytes ----
 
@@ -105,18 +141,28 @@ class Counter:
         if level < 2:
             raise _core.LevelError(f"a product needs operands of level 2 or higher, got {level}")
 
+    def rotation_key_bytes(self) -> int:
+        """Return the bytes of one rotation key in memory, for the top level or for `key_level`."""
+        if self.key_level is None:
+            return int(self.parameters.switch_key_bytes)
+        primes = len(frozenset().union(*self._levels[: self.key_level])) + self._special
+        return 2 * len(self._digits) * primes * self.n * self.parameters.word_size // 8
+
     def key_bytes(self, rotations: Iterable[int] = (), *, relinearize: bool = True, bootstrap: bool = False) -> int:
         """Return the bytes of evaluation keys in memory: one switching key a rotation, relinearization, bootstrapping.
+
+        With `key_level` the rotation keys are those for that level.
 
         Bootstrapping keys include relinearization and some rotations, which serve all operations.
         """
         p = self.parameters
         steps = {step % p.period for step in rotations} - {0}
         if not bootstrap:
-            return (len(steps) + bool(relinearize)) * int(p.switch_key_bytes)
+            return len(steps) * self.rotation_key_bytes() + bool(relinearize) * int(p.switch_key_bytes)
         if not p.bootstrapping_level:
             raise _core.ParameterError("this parameter set has no bootstrapping; use a set of hg.ckks.named() that has")
-        return len(steps - _bootstrap_rotations(p)) * int(p.switch_key_bytes) + int(p.bootstrapping_key_bytes)
+        shared = _bootstrap_rotations(p) if self.key_level is None else frozenset()
+        return len(steps - shared) * self.rotation_key_bytes() + int(p.bootstrapping_key_bytes)
 
     def plaintext_bytes(self, diagonals: int, level: int, period: int | None = None) -> int:
         """Return the bytes of the encoded diagonals of a matrix for operands of a level, which repeat with `period` slots.
@@ -125,7 +171,7 @@ class Counter:
         period needs 2 * period words a prime.
         """
         words = min(2 * (period or self.parameters.slots), self.n)
-        return diagonals * words * (self.limbs(level) + self._special) * self.parameters.word_size // 8
+        return diagonals * words * (self.limbs(level) + self._all_special) * self.parameters.word_size // 8
 
     # ---- parts of key switches, in products ----
 
@@ -170,6 +216,8 @@ class Counter:
 
     def product(self, level: int) -> Counts:
         """Return the counts of a product of two ciphertexts, with relinearization and rescaling in one key switch."""
+        if self.key_level is not None:  # relinearization keys are for all levels
+            return Counter(self.parameters).product(level)
         self._require_product(level)
         tensor = 4 * self.limbs(level) * self.n
         return Counts({"key_switch": 1, "tensor": 1}, tensor + self._switch(level, level - 1, 2))
@@ -199,6 +247,32 @@ class Counter:
         if baby < 1:
             raise _core.ParameterError(f"baby must be at least 1, got {baby}")
         return Counts({"linear_sum": 1}, sum(self.transform_parts(level, numbers, baby).values()))
+
+    def blocks(self, level: int, numbers: Sequence[Sequence[Iterable[int]]], baby: int) -> int:
+        """Return the modular products of a `BlockTransform`, whose block (o, i) has the diagonals ``numbers[o][i]``.
+
+        The baby steps of an input serve all outputs. An output has one division, and its giant steps.
+        """
+        self._require_product(level)
+        if baby < 1:
+            raise _core.ParameterError(f"baby must be at least 1, got {baby}")
+        # An output whose first block is zero starts with a product by zero.
+        table = [[set(places) or ({0} if i == 0 else set()) for i, places in enumerate(row)] for row in numbers]
+        if not table or not table[0] or any(len(row) != len(table[0]) for row in table):
+            raise _core.ShapeError("blocks must be rows [outputs][inputs] of one length, at least one block")
+        one = self.transform_parts(level, (0, 1), 2)
+        limbs = self.limbs(level)
+        decompose = limbs * self._transform + self._raise(level)
+        diagonal, baby_step = one["diagonal"] // 2, one["baby_step"]
+        giant_step = self.transform_parts(level, (0, baby), baby)["giant_step"]
+        sums = {(o, place // baby) for o, row in enumerate(table) for places in row for place in places}
+        total = 0
+        for column in zip(*table, strict=True):
+            steps = {place % baby for places in column for place in places}
+            total += decompose * bool(steps - {0}) + len(steps - {0}) * baby_step + 2 * limbs * self.n * (0 in steps)
+            total += sum(map(len, column)) * diagonal
+        total += sum(1 for _, giant in sums if giant) * giant_step
+        return total + len(table) * self._divide(level, level - 1, True)
 
     def transform_parts(self, level: int, numbers: Iterable[int], baby: int) -> dict[str, int]:
         """Return the products of a `LinearTransform` by part: base, baby_step, giant_step, diagonal."""

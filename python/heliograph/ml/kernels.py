@@ -126,8 +126,15 @@ def real_elements(
     sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int]
 ) -> Array:
     """Return [windows...]: the number of elements of each window that are not padding."""
-    ones = padded(np.ones((1, 1, *sizes)), pads)
-    return np.asarray(windows(ones, kernel, strides, dilations).sum(axis=tuple(range(2, 2 + len(kernel))))[0, 0])
+    rank = len(sizes)
+    total: Array = np.ones(())
+    for i, count in enumerate(window_counts(sizes, kernel, strides, pads, dilations)):
+        starts = np.arange(count) * strides[i] - pads[i]
+        first = -(np.minimum(starts, 0) // dilations[i])  # the first tap inside, and the last one
+        last = np.minimum(kernel[i] - 1, (sizes[i] - 1 - starts) // dilations[i])
+        total = total[..., None] * np.maximum(0, last - first + 1)
+    assert total.ndim == rank
+    return total
 
 
 def average_pool(

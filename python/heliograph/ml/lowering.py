@@ -17,6 +17,8 @@ from heliograph.ml.draft import Draft
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Array, Graph, Node, Shape, floats
 
+_MOST_ENTRIES = 1 << 26  # of a matrix that selects or sums elements
+
 
 def without_batch(shape: Shape) -> Shape:
     """Return the canonical shape of a value."""
@@ -35,6 +37,10 @@ class Lowering:
         self.values = {name: name for name in graph.inputs}  #: canonical values by the file's
         self.node = Node("", (), "")
         self.absorbed: dict[str, Node] = {}  #: pads that the pools after them take, by their output
+        self.users: dict[str, list[Node]] = {}
+        for node in graph.nodes:
+            for name in node.inputs:
+                self.users.setdefault(name, []).append(node)
 
     def run(self) -> Draft:
         """Return the draft."""
@@ -48,7 +54,8 @@ class Lowering:
             self.node = node
             if node.operation not in LOWERINGS:
                 raise self.error(f"operator {node.operation} is not supported on encrypted values")
-            if node.operation == "Pad" and _only_before_maxima(graph_users(self.raw, node.output), node):
+            users = [] if node.output in self.raw.outputs else self.users.get(node.output, [])
+            if node.operation == "Pad" and _only_before_maxima(users, node):
                 self.absorbed[node.output] = node
                 continue
             LOWERINGS[node.operation](self)
@@ -174,6 +181,11 @@ class Lowering:
         dense = self.draft.put("dense", (moved,), attributes, self.source)
         return self.draft.transpose(dense, back, self.source)
 
+    def require_matrix(self, rows: int, columns: int) -> None:
+        """Raise ModelError for a matrix that would take too much memory."""
+        if rows * columns > _MOST_ENTRIES:
+            raise self.error(f"its matrix of {rows} x {columns} must have at most {_MOST_ENTRIES} entries")
+
     def select(self, value: str, axis: int, indices: Sequence[int]) -> str:
         """Return the elements of a value at constant indices of one axis."""
         size = self.draft.shapes[value][axis]
@@ -188,14 +200,10 @@ class Lowering:
             thin, wide = (*shape[: axis + 1], 1, *shape[axis + 1 :]), (*shape[: axis + 1], times, *shape[axis + 1 :])
             repeated = self.draft.broadcast(self.draft.reshape(value, thin, self.source), wide, self.source)
             return self.draft.reshape(repeated, (*shape[:axis], len(indices), *shape[axis + 1 :]), self.source)
+        self.require_matrix(len(indices), size)
         matrix = np.zeros((len(indices), size))
         matrix[np.arange(len(indices)), list(indices)] = 1
         return self.along(value, axis, matrix)
-
-
-def graph_users(graph: Graph, value: str) -> tuple[Node, ...]:
-    """Return the nodes that read a value; none for an output."""
-    return () if value in graph.outputs else graph.users(value)
 
 
 def with_pads(pool: Node, pad: Node | None) -> tuple[int, ...]:
@@ -207,7 +215,7 @@ def with_pads(pool: Node, pad: Node | None) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(own, (*(p[0] for p in pairs), *(p[1] for p in pairs)), strict=True))
 
 
-def _only_before_maxima(users: tuple[Node, ...], pad: Node) -> bool:
+def _only_before_maxima(users: list[Node], pad: Node) -> bool:
     """Return whether only maxima read a Pad of edges or minus infinity, and each window has an element of the image.
 
     A window that reaches over the edge has the edge's element, so the edge's copies do not change its maximum.
@@ -534,5 +542,6 @@ def tile(low: Lowering) -> None:
 def cumsum(low: Lowering) -> None:
     """Lower CumSum to a product with a triangular matrix."""
     axis = low.attribute("axis")
+    low.require_matrix(low.shape()[axis], low.shape()[axis])
     matrix = np.tri(low.shape()[axis], k=-1 if low.attribute("exclusive") else 0)
     low.finish(low.along(low.full(), axis, matrix.T if low.attribute("reverse") else matrix))

@@ -99,9 +99,9 @@ class Profile:
             return math.exp(points[-1][1] + at - points[-1][0])
         return float(np.exp(np.interp(at, [x for x, _ in points], [y for _, y in points])))
 
-    def rates(self, parameters: ckks.Parameters) -> Rates:
-        """Return the seconds of the operations of one parameter set."""
-        return Rates(self, Counter(parameters))
+    def rates(self, parameters: ckks.Parameters, key_level: int | None = None) -> Rates:
+        """Return the seconds of the operations of one parameter set, with rotation keys for the top or for a level."""
+        return Rates(self, Counter(parameters, key_level))
 
     # ---- files ----
 

@@ -15,6 +15,7 @@ from heliograph.ml.lower_layers import mean_weight
 
 Rule = Callable[[Draft, Node], bool]
 
+_MOST_WORK = 1 << 33  # products of a convolution that a rule computes
 #: Results that are never negative, so that zeros around them do not change a maximum.
 _NOT_NEGATIVE = {"relu", "sigmoid", "hard_sigmoid", "square", "abs", "exp", "softplus", "sqrt"}
 
@@ -138,6 +139,8 @@ def scale_before_convolution(draft: Draft, node: Node) -> bool:
         return False
     weight, bias, groups = (node.attributes[name] for name in ("weight", "bias", "groups"))
     windows = {name: node.attributes[name] for name in ("strides", "pads", "dilations")}
+    if math.prod(draft.shapes[node.output]) * weight[0].size > _MOST_WORK:
+        return False
     added: Array = np.zeros(())
     if np.any(scale.attributes["offset"]):
         filled = np.broadcast_to(scale.attributes["offset"], shape)[None]

@@ -462,7 +462,7 @@ class Service:
         return job
 
     async def _require_same(self, known: Job, spec: JobSpec, nbytes: int, body: Body) -> None:
-        """Reads and discards a repeated request. Raises ConflictError if it differs from the first request."""
+        """Reads and discards a repeated request. Raises ConflictError if the repeated request differs from the first."""
         sha = hashlib.sha256()
         if (spec.subject, nbytes) == (known.spec.subject, known.request.nbytes):
             await self._written(body, nbytes, sha.update)

@@ -60,7 +60,7 @@ class Job:
     request: Request  #: the request's bytes
     answer: Answer  #: the answer's bytes, once the job is done
     created: float  #: time of acceptance by the event loop's clock, which all times of a job use
-    request_fields: dict[str, str] = field(default_factory=dict)  #: log fields of the request that submitted it
+    request_fields: dict[str, str] = field(default_factory=dict)  #: log fields of the request that submitted the job
     state: str = "receiving"  #: "receiving", then "queued", "running", and one of ENDS
     share: float = 0.0  #: completed share of the present stage, 0 to 1
     stage: str = ""

@@ -21,7 +21,8 @@ def local(*models: Any) -> Iterator[str]:
     """Serves model bundles and tables (paths) on this machine only, for trials. Yields the address for `hg.Client`. The
     service ends with the block and stores no data.
 
-    Raises HeliographError with the service's message if it does not start; OSError. For production use `heliograph serve`.
+    Raises HeliographError with the service's message if the service does not start; OSError. For production use `heliograph
+    serve`.
 
     >>> _ = hg.nn.setup("digits").export("digits.hgm")
     >>> with hg.serving.local("digits.hgm") as address:

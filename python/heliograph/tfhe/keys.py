@@ -20,7 +20,7 @@ from heliograph.tfhe.tensor import Tensor
 
 
 class SecretKey(keys.SecretKey[Parameters, EvaluationKeys[Tensor]], core=_core.tfhe.SecretKey):
-    """The data owner's key: it encrypts, decrypts and makes the evaluation keys. Keep it secret.
+    """The data owner's key: it encrypts, decrypts and makes the evaluation keys. Keep the key secret.
 
     >>> secret.decrypt(secret.encrypt([1, 2, 3]))
     array([1, 2, 3])

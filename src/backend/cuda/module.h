@@ -6,8 +6,8 @@
 
 namespace heliograph::backend::cuda {
 
-/// The version and a digest of all headers that engine and module include. Engine and module must agree in it, because
-/// objects pass between them.
+/// The version and a digest of all headers that engine and module include. Engine and module must agree in version and
+/// digest, because objects pass between them.
 inline constexpr const char* kEngine = HELIOGRAPH_ENGINE;
 
 /// The functions of the module, as declared in cuda.h.

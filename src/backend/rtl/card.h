@@ -1,4 +1,4 @@
-// The driver's interface to the card: registers, memory, an interrupt. A simulation or a board implements it.
+// The driver's interface to the card: registers, memory, an interrupt. A simulation or a board implements this interface.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ Blocks::Blocks(const Operand& x, const Evaluator& by, double most_error, std::op
   if (!by.is_automatic() || !by.has_rotations(both)) steps_.clear();
   const double own = error_bounds(x).assumed, other = padding ? padding->assumed : own;
   const auto error = [&] { return own + other * static_cast<double>((std::size_t{1} << steps_.size()) - 1); };
-  while (!steps_.empty() && !(error() <= most_error)) steps_.pop_back();  // also for unknown errors (NaN)
+  while (!steps_.empty() && !(error() <= most_error)) steps_.pop_back();  // an unknown error (NaN) also removes steps
 }
 
 Operand Blocks::pack(const Operand& x) const {

@@ -318,8 +318,8 @@ Ciphertext with_noise_of(const Ciphertext& result, const Ciphertext& x, const Co
   return finish(std::move(data));
 }
 
-/// Tightens the bounds of the result to the polynomial's extremes on the argument's interval. Bounds from the terms are much
-/// larger.
+/// Tightens the bounds of the result to the polynomial's extremes on the argument's interval. Bounds that are sums of the
+/// terms' bounds are much larger.
 Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coefficients& p, Basis basis, double reach = 1) {
   std::vector<double> real;
   for (const Complex& c : p) {

@@ -73,7 +73,7 @@ struct SignPlan {
   unsigned bootstraps = 0;
   std::int32_t ratio = 1;   // size of a window, divided by the previous window's
   double window = 0;        // units in a turn of the input phase, which the last window reads
-  double log2_failure = 0;  // for one value
+  double log2_failure = 0;  // log2 of the probability that one value fails
 
   auto operator<=>(const SignPlan&) const = default;
 };

@@ -19,7 +19,8 @@ rlwe::SecretKey embedded(const Context& pair, const tfhe::SecretKeyData& secret)
   return rlwe::SecretKey(own, std::move(coefficients), {});
 }
 
-/// Makes the key from a secret `from`, in the NTT domain modulo q, to `to` by the pair's digits. Runs in the key holder.
+/// Makes the key that switches from the secret `from` (NTT domain, modulo q) to the secret `to`, with the pair's digits.
+/// Runs in the key holder.
 rlwe::SwitchKey digits_key(const Context& pair, const RnsTensor& from, const rlwe::SecretKey& to, ring::Entropy& entropy) {
   ring::Engine& e = *to.context()->engine();
   const rlwe::KeyLayout layout{from.primes(), kDigits};

@@ -46,19 +46,19 @@ std::pair<double, double> interval_of(const ckks::Ciphertext& x) {
 
 /// Bounds on errors of a value before it is rounded, in units.
 struct Errors {
-  double value = 0;     // of the CKKS value
-  double rounding = 0;  // of the rounded matrices
-  double switched = 0;  // added by key switches, the switch to TFHE and the first bootstraps
-  double beyond = 0;    // by which values may exceed the integers
+  double value = 0;     // error of the CKKS value
+  double rounding = 0;  // error of the rounded matrices
+  double switched = 0;  // error of key switches, the switch to TFHE and the first bootstraps
+  double beyond = 0;    // amount by which values may exceed the integers
 
   double sum() const { return value + rounding + switched + beyond; }
 };
 
 /// Bounds on the errors that slots to coefficients adds.
 struct MatrixErrors {
-  double switches = 0;        // of key switches, in turns of the phases
-  double first_rounding = 0;  // of the first stage's plaintexts, in turns of the phases
-  double rounding = 0;        // of later stages' plaintexts, in units
+  double switches = 0;        // error of key switches, in turns of the phases
+  double first_rounding = 0;  // error of the first stage's plaintexts, in turns of the phases
+  double rounding = 0;        // error of later stages' plaintexts, in units
 
   double turns() const { return switches + first_rounding; }
 };

@@ -81,7 +81,7 @@ struct Arrival {
   std::string name() const { return named(rank, hello.string_at("name", 512)); }
 };
 
-/// Parses the first message of a connection. Returns nullopt if no rank sent it.
+/// Parses the first message of a connection. Returns nullopt if no rank sent the message.
 std::optional<Arrival> parse_arrival(const std::string& message, Socket socket) {
   try {
     Json hello = Json::parse(message);

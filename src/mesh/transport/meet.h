@@ -17,7 +17,7 @@ constexpr std::size_t kMostRanks = 64;
 struct TimeLimits {
   std::chrono::milliseconds probe_interval{1000};  // interval between two probes of a rank
   int max_probes = 6;                              // number of unanswered probes after which a rank is presumed dead
-  // time limit without progress of a message that has begun; a rank's threads receive all messages
+  // time without a byte after which the transfer of a started message has failed
   std::chrono::milliseconds stall_limit{7000};
   std::chrono::milliseconds late_arrivals{5000};  // time during which a failure is reported to late ranks
 };

@@ -65,8 +65,8 @@ class IncomingText {
  public:
   explicit IncomingText(Socket from) : from_(std::move(from)) {}
   int fd() const { return from_.fd(); }
-  /// Receives available bytes without waiting. Returns true when the text is complete. Throws Closed; DeviceError if it is
-  /// too long.
+  /// Receives available bytes without waiting. Returns true when the text is complete. Throws Closed; DeviceError if the
+  /// text is too long.
   bool take();
   const std::string& text() const { return text_; }
   Socket& from() { return from_; }

@@ -38,8 +38,8 @@ struct Factors {
   std::vector<u64> product;            // product of the sources modulo each target
 };
 
-/// Limbs by their addresses in the recording, and operations that make limbs from limbs. The derived class (lower.cpp) maps
-/// calls to these operations.
+/// Maps the addresses of a recording to limbs, and has the operations that make limbs from limbs. The derived class
+/// (lower.cpp) maps calls to these operations.
 class LimbWriter {
  protected:
   LimbWriter(const Program::Parts& parts, const Lowering& how);

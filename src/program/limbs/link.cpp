@@ -97,7 +97,7 @@ class Linker {
   };
   struct Unit {
     std::vector<std::uint16_t> from, to;  // source and target primes, in memory order
-    std::vector<u32> results;             // indexed by number of a result: its index in `to`
+    std::vector<u32> results;             // for each result of the unit, its index in `to`
     u64 pushed = 0;
     std::vector<u32> in;  // pushed values
     u32 out = kNone;      // group of the conversion's results
@@ -223,7 +223,7 @@ class Linker {
   }
   void write(const Register& r, u32 v) { cell(r) = {.value = v}; }
 
-  /// Executes an instruction. Returns false if it must wait for other chips.
+  /// Executes an instruction. Returns false if the instruction must wait for other chips.
   bool perform(Chip& chip) {
     now_ = &chip;
     const Instruction& i = *(instruction_ = &chip.stream->instructions[chip.at]);

@@ -83,7 +83,7 @@ class Inference {
     Terms terms;
     for (const auto& [item, count] : all) {
       if (std::abs(count) < kLeastTimes) continue;
-      // The compiler's own texts stay below these limits. If another text exceeds them, the item gets the scale of its
+      // The compiler's own texts stay below these limits. If another text exceeds the limits, the item gets the scale of its
       // level.
       if (terms.size() == kMostUnknowns || std::abs(count) > kMostTimes) {
         if (!solved_[item]) solved_[item] = Form{own(item), 0}, ++version_;

@@ -74,7 +74,7 @@ class BfvRules : public exact::Rules {
   double integer_noise(std::size_t) const override { return -1; }  // one rounding of the integer's multiple of Q/t
 
   double multiply_noise(std::size_t part, double a, double b) const override {
-    // (t/Q) c(s) multiplies the other operand's noise. The rounding of three components adds to it.
+    // (t/Q) c(s) multiplies the other operand's noise. The rounding of three components adds to the noise.
     const double k = log_plain(part) + model().phase_over_modulus();
     return rlwe::log2_sum(rlwe::log2_sum(a, b) + k, model().rounding_times_secret(3));
   }

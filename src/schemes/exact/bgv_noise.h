@@ -1,4 +1,5 @@
-// BGV's noise model. Noise is the whole phase f m + t e, as log2. Computations and the search for parameter sets use it.
+// BGV's noise model. Noise is the whole phase f m + t e, as log2. Computations and the search for parameter sets use this
+// noise.
 #pragma once
 
 #include "rlwe/noise.h"

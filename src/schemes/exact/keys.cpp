@@ -23,7 +23,7 @@ std::string shown(const Magnitude& m) {
   return m.bits() > 64 ? "0x" + m.hex() : std::to_string(m.is_zero() ? 0 : m.words()[0]);
 }
 
-/// Returns the largest magnitude. Throws PlaintextRangeError if it exceeds the bound.
+/// Returns the largest magnitude. Throws PlaintextRangeError if this magnitude exceeds the bound.
 Magnitude largest_within(const Values& values, const std::optional<Magnitude>& bound) {
   Magnitude largest = largest_of(values);
   if (bound && !(largest <= *bound))
@@ -324,7 +324,7 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, bool
   const Room room(*data_, x);
   const bool asked =
       c.engine().device().counter() == nullptr && (proof == Proof::trusted || (proof == Proof::any && c.spec().exact));
-  unsigned char proven = 0;  // in the key holder
+  unsigned char proven = 0;  // set in the process that holds the key
   if (asked)
     ring::broadcast(c.engine().device(), std::span(&proven, 1),
                     [&] { proven = proof == Proof::trusted ? room.vouched() : room.proven(); });

@@ -83,7 +83,8 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
     squared.noise[part] = rlwe::log2_sum(squared.noise[part], c.rules().key_switch_noise(a.first_part + part, a.level()));
   const std::size_t level = product_level(squared, x.level(), squared, x.level());
   const std::size_t parts = a.parts.size(), component = c.rlwe().polynomial_bytes(a.front().primes().size());
-  const std::size_t each = checked_product(plane[1], plane[2], component, a.degree() + 1 + 3);  // outputs and squares
+  const std::size_t each = checked_product(plane[1], plane[2], component, a.degree() + 1 + 3);  // bytes of outputs and
+                                                                                                // squares
   const std::size_t results = checked_product(parts, ring::element_count(pooled), component, std::size_t{2});
   const std::size_t free = c.engine().free_memory();
   const std::size_t unit = s.groups > 1 ? s.outputs / s.groups : 1;

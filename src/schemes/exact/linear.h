@@ -18,7 +18,7 @@ Shape convolution_shape(const Shape& image, const Convolution& s);
 void check_bias(Context& c, const std::vector<std::int64_t>& bias, std::size_t rows);
 /// Returns the metadata of the product of x and a matrix, without tensors: noise, bounds and independence.
 CiphertextData derived_by(const CiphertextData& x, const GatheredProduct& product, const std::vector<std::int64_t>& bias);
-/// Returns the tail of the product's result in one part.
+/// Returns the tail (numbers in the padding slots) of the product's result for one part.
 Tail tail_of(const CiphertextData& x, std::size_t part, const GatheredProduct& product,
              const std::vector<std::int64_t>& bias);
 /// Returns one part of x, flattened, times the matrix. Adds the checked `bias` along the first axis of the result, which

@@ -1,5 +1,5 @@
 // The differences between BFV and BGV: encoding of messages in a phase, multiplication, key switching, modulus switching,
-// and their noise. All other code of schemes/exact is common to both.
+// and their noise. All other code of schemes/exact is common to BFV and BGV.
 //
 // A ciphertext holds one residue tensor, its part, for each plaintext modulus t. BFV's phase is round(Q m / t) + e with
 // noise e. BGV's phase is f m + t e for a factor f modulo t; its noise is the whole phase. Noise is log2 of the canonical

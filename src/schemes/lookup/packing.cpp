@@ -65,7 +65,7 @@ Words automorphism_sums(const std::shared_ptr<Engine>& packing, std::span<const 
   download(ntt.forward(values), values);
   values = transposed(values);
   download(ntt.forward(values), values);
-  values = transposed(values);  // [e][u]
+  values = transposed(values);  // layout [e][u]
   Words sums(tables.size());
   parallel_for(kDegree / kLine, sums.size(), [&](std::size_t line) {
     for (std::size_t t = 0; t < tables.size(); t += kDegree) {

@@ -13,6 +13,8 @@ from heliograph._common.arguments import printable
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Array, Shape
 
+_MOST_INTEGERS = 1 << 16  # of a list of sizes or axes
+
 
 @dataclass(frozen=True)
 class Step:
@@ -122,7 +124,9 @@ class Call:
         array = self.constant(i, what)
         if array.dtype.kind not in "iu" or array.ndim > 1:
             raise self.error(f"{what} must be a list of integers, got {array.dtype} of shape {array.shape}")
-        return tuple(int(value) for value in array.reshape(-1)[: 1 << 16])
+        if array.size > _MOST_INTEGERS:
+            raise self.error(f"{what} must have at most {_MOST_INTEGERS} integers, got {array.size}")
+        return tuple(int(value) for value in array.reshape(-1))
 
     def number(self, i: int, what: str) -> float:
         """Return a known input as one number."""

@@ -334,6 +334,7 @@ def resize(call: Call) -> list[Step]:
     steps, name, current = [], call.input(0), list(shape)
     for axis, factor in enumerate(int(f) for f in factors):
         if factor > 1:
+            call.values.require((current[axis] * factor,), call.source)
             indices = call.new_constant(np.repeat(np.arange(current[axis]), factor))
             steps.append(Step("Gather", (name, indices), {"axis": axis}, call.temporary()))
             name, current[axis] = steps[-1].output, current[axis] * factor

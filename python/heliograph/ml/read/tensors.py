@@ -40,7 +40,7 @@ class Limits:
     """Limits of a model file, checked before memory is allocated."""
 
     file_bytes: int = 1 << 32  #: bytes of the file and of its external data
-    nodes: int = 100_000  #: operators
+    nodes: int = 50_000  #: operators
     elements: int = 1 << 28  #: elements of one value
     constants: int = 1 << 29  #: elements of all constants, also of those that are computed while reading
     work: int = 1 << 34  #: elementary steps of all operators computed while reading

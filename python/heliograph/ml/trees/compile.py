@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -31,13 +32,14 @@ from heliograph.programs.forecast import Costs
 _ERROR = 2.0**-20  #: largest error of values, relative to the largest leaf
 _DEVIATIONS = 4.5  #: errors are simulated on few rows; this many deviations must fit
 _RINGS = (1 << 13, 1 << 14, 1 << 15, 1 << 16)
-_LEAST_SCALE, _LARGEST_SCALE, _SPECIAL_BITS = 30, 49.5, 3
+_LEAST_SCALE, _LARGEST_SCALE, _SPECIAL_BITS, _MOST_SPECIAL = 30, 49.5, 3, 3
 #: Bits of the largest prime: products of primes below 2^50 are faster, and others are taken if errors need them.
 _LARGEST_PRIMES = (50, 59)
 _PERIODS = (4, 8, 16, 32, 64, 128, 256, 512)
 _MOST_SHARED = 1 << 11  #: largest period with all conditions in one ciphertext
 _MOST_DIAGONALS = 1 << 12  #: of all pieces; more are refused
-_TRIAL_ROWS, _CHECKED_ROWS = 4, 256  #: rows of simulations: for the choice of a set, and for reports
+_TRIAL_ROWS, _CHECKED_ROWS = 24, 256  #: rows of simulations: for the choice of a set, and for reports
+_CHECKED_SLOTS = 1 << 21  #: of the simulation for a report
 _MOST_DEPTH_OF_PATHS = 32
 
 
@@ -141,7 +143,7 @@ def _of_products(plan: products.Plan, count: int) -> tuple[ProductsClient, Produ
         try:
             if _noise_budget(server) > 1:
                 return client, server
-        except _core.NoiseError as error:
+        except (_core.NoiseError, _core.OutOfMemoryError) as error:
             refused = error
     raise ModelError(
         f"cannot compile these trees for many rows: no set has enough levels for {plan.levels} successive products "
@@ -172,31 +174,31 @@ def _of_paths(ensemble: Ensemble, reveal: str) -> tuple[PathsClient, PathsServer
         )
     refused = f"{len(terms.terms):,} leaves and {terms.conditions:,} conditions fit no layout"
     bits = _trial_bits(ensemble)
-    for n, largest in ((n, largest) for n in _RINGS for largest in _LARGEST_PRIMES):
-        layout = _layout(terms, n // 2, reveal)
-        if layout is None:
-            continue
-        parameters = _parameters(n, polynomial.levels + 1, terms, largest)
-        if parameters is None:
-            refused = f"{polynomial.levels} levels fit no set"
-            continue
-        half = _half_range(terms)
-        client = PathsClient(
-            parameters,
-            layout,
-            ensemble.outputs,
-            terms.unit,
-            (terms.constant + half) * terms.unit,
-            float(half.max(initial=0.0)) + 0.5,
-        )
-        server = PathsServer(client, terms)
-        errors = server.simulate(bits, 1) - ensemble.values(bits)
-        if _DEVIATIONS * float(np.sqrt(np.mean(errors**2))) <= _ERROR * ensemble.largest:
-            return client, server
-        refused = "the errors of CKKS exceed 2^-20 of the largest leaf in all sets"
+    levels, half = polynomial.levels + 1, _half_range(terms)
+    for n in _RINGS:
+        layouts = _layouts(terms, n // 2, reveal)
+        for largest, special in itertools.product(_LARGEST_PRIMES, _by_cost(levels)):
+            parameters = _parameters(n, levels, terms, largest, special) if layouts else None
+            if layouts and parameters is None:
+                refused = f"{polynomial.levels} levels fit no set"
+            for layout in layouts if parameters is not None else ():
+                centre, reach = (terms.constant + half) * terms.unit, float(half.max(initial=0.0)) + 0.5
+                client = PathsClient(parameters, layout, ensemble.outputs, terms.unit, centre, reach)
+                server = PathsServer(client, terms)
+                if _is_precise(server, ensemble, bits):
+                    return client, server
+                refused = "the errors of CKKS exceed 2^-20 of the largest leaf in all sets"
     raise ModelError(
         f"cannot compile {ensemble.name} for few rows: {refused}; use scheme='bgv', reveal='trees', or a smaller model"
     )
+
+
+def _is_precise(server: PathsServer, ensemble: Ensemble, bits: Bools) -> bool:
+    """Tells whether simulated errors of some rows are so small that nearly all errors are."""
+    layout = server.client.layout
+    rows = bits[: max(4, min(len(bits), _CHECKED_SLOTS // (4 * layout.pieces * layout.slots)))]
+    errors = server.simulate(rows, 1) - ensemble.values(rows)
+    return bool(_DEVIATIONS * float(np.sqrt(np.mean(errors**2))) <= _ERROR * ensemble.largest)
 
 
 def _half_range(terms: Terms) -> Any:
@@ -225,35 +227,45 @@ def _trial_bits(ensemble: Ensemble) -> Bools:
     return bits
 
 
-def _layout(terms: Terms, slots: int, reveal: str) -> Layout | None:
-    """Returns the layout of least cost, or None if none is allowed and fits."""
+def _layouts(terms: Terms, slots: int, reveal: str) -> list[Layout]:
+    """Returns the allowed layouts, those of least cost first: one for each number of copies, which lower the error."""
     shared = paths.shared_layout(terms, slots)
     if shared is not None and (shared.period > _MOST_SHARED or shared.pieces * shared.period > _MOST_DIAGONALS):
         shared = None
+    alone = [] if shared is None else [shared]
     if reveal == "thresholds" or (reveal == "auto" and shared is not None):
-        return shared
+        return alone
     grouped = [layout for period in _PERIODS if (layout := paths.grouped_layout(terms, slots, period)) is not None]
-    grouped = [layout for layout in grouped if layout.pieces * layout.period <= _MOST_DIAGONALS]
-    return min([*grouped, *([] if shared is None else [shared])], key=lambda layout: layout.cost, default=None)
+    best: dict[int, Layout] = {}
+    for layout in sorted([*grouped, *alone], key=lambda layout: layout.cost):
+        if layout.pieces * layout.period <= _MOST_DIAGONALS and layout.copies > max(best, default=0):
+            best[layout.copies] = layout
+    return list(best.values())
 
 
-def _parameters(n: int, levels: int, terms: Terms, largest: int) -> Any:
+def _by_cost(levels: int) -> list[int]:
+    """Returns the numbers of special primes, those with the fewest transforms of a key switch first."""
+    return sorted(range(1, _MOST_SPECIAL + 1), key=lambda special: (-(-levels // special) * (levels + special), special))
+
+
+def _parameters(n: int, levels: int, terms: Terms, largest: int, special: int) -> Any:
     """Returns the set of `levels` with the largest scale of 128 bits of security and primes of at most `largest` bits.
 
-    The lowest prime has the bits of the scale and of the values, and the special prime has `_SPECIAL_BITS` more. Returns
-    None if no scale fits.
+    The lowest prime has the bits of the scale and of the values. The special primes together have those of the largest digit
+    and some more. Returns None if no scale fits.
     """
     reach = (float(_half_range(terms).max(initial=0.0)) + 0.5) * (1 if len(terms.constant) == 1 else 2)
     room = math.log2(reach * 1.02 + 3) + 1
     limit = float(_core.ckks.largest_secure_log_qp(n)) - 0.125
     best = (0.0, 0)
-    for base in range(_LEAST_SCALE + 2, largest - _SPECIAL_BITS + 1):
-        scale = min(_LARGEST_SCALE, base - room, (limit - 2 * base - _SPECIAL_BITS) / max(1, levels - 1))
+    for base in range(_LEAST_SCALE + 2, largest - (_SPECIAL_BITS if special == 1 else 0) + 1):
+        fits = (limit - 2 * base - _SPECIAL_BITS - (special - 1)) / max(1, levels + special - 2)
+        scale = min(_LARGEST_SCALE, base - room, fits)
         best = max(best, (math.floor(8 * scale) / 8, base))
-    if best[0] < _LEAST_SCALE:
+    if best[0] < _LEAST_SCALE or special >= levels:
         return None
     try:
-        return ckks.parameters(n=n, levels=levels, log_scale=best[0], base_bits=best[1], special=1)
+        return ckks.parameters(n=n, levels=levels, log_scale=best[0], base_bits=best[1], special=special)
     except (_core.SecurityError, _core.ParameterError):
         return None
 
@@ -281,7 +293,9 @@ def _compared(model: EnsembleModel, calibrate: Any, x: Any, own: Any) -> TreeRep
                 f"{1 - agreement:.2%} of the "
                 f"calibration rows, first in row {row}: {expected[row]!r}, not {found[row]!r}"
             )
-    rows = min(len(x), _CHECKED_ROWS)
+    layout = model._client.layout if isinstance(model._client, PathsClient) else None
+    most = _CHECKED_ROWS if layout is None else max(8, min(_CHECKED_ROWS, _CHECKED_SLOTS // (layout.pieces * layout.slots)))
+    rows = min(len(x), most)
     part = model._reader.bits(calibrate)[:rows]
     errors = np.abs(model._complete.simulate(part, 0) - values[:rows])
     return TreeReport(len(x), float(errors.max(initial=0.0)), agreement, ensemble.largest)

@@ -242,15 +242,16 @@ class PathsServer:
         """Returns the values [count, outputs] with errors of the size of CKKS's."""
         client = self.client
         noise, top = Noise(client.parameters, seed), client.parameters.levels
-        weights = np.zeros((len(self.terms.terms) + 1, bits.shape[1] + 1))
-        for number, term in enumerate(self.terms.terms):
-            for condition, result in term.literals:
-                weights[number, condition] = -1.0 if result else 1.0
-            weights[number, -1] = sum(result for _, result in term.literals)
+        literals = [literal for term in self.terms.terms for literal in term.literals]
+        conditions = np.array([condition for condition, _ in literals], dtype=np.int64)
+        results = np.array([result for _, result in literals], dtype=np.bool_)
+        starts = np.cumsum([0, *(len(term.literals) for term in self.terms.terms)])[:-1]
         found = []
         for start in range(0, len(bits), _CHUNK):
-            rows = np.concatenate([bits[start : start + _CHUNK], np.ones((len(bits[start : start + _CHUNK]), 1))], axis=1)
-            missed = rows @ weights.T
+            rows = bits[start : start + _CHUNK]
+            missed = np.zeros((len(rows), len(starts) + 1))  # the last column is that of slots without a term
+            if len(starts):
+                missed[:, :-1] = np.add.reduceat(rows[:, conditions] != results, starts, axis=1, dtype=np.float64)
             found.append(self._simulated(missed, noise, top))
         sums = np.concatenate(found)
         return (sums + self.terms.constant) * client.unit

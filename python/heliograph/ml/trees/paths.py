@@ -15,6 +15,7 @@ One value of each tree is subtracted from all leaves and added to a constant, so
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -285,12 +286,13 @@ def matrices(terms: Terms, layout: Layout, polynomial: Polynomial) -> Matrices:
     pieces = []
     for piece, places in enumerate(layout.terms):
         source = layout.bits[0 if layout.shared else piece]
+        find = _Places(layout, source).find
         rows = np.zeros((layout.period, layout.width), dtype=np.complex128)
         for slot in np.flatnonzero(places[: layout.width] >= 0):
             literals = terms.terms[places[slot]].literals
             sign = sizes[piece, slot] * (1.0 if polynomial.depth > 1 else -1.0)
             for condition, result in literals:
-                part, diagonal = _place(layout, source, int(slot), condition)
+                part, diagonal = find(int(slot), condition)
                 # Half of the product and of its conjugate: their sum is the real part.
                 rows[diagonal, slot] += (-0.5 if result else 0.5) * sign * (-1j if part else 1)
             missed = sum(result for _, result in literals)
@@ -301,14 +303,25 @@ def matrices(terms: Terms, layout: Layout, polynomial: Polynomial) -> Matrices:
     return Matrices(pieces, constants, sizes)
 
 
-def _place(layout: Layout, source: Ints, slot: int, condition: int) -> tuple[int, int]:
-    """Returns the part, and the diagonal of a slot, that hold a condition."""
-    if layout.shared:
-        part, place = divmod(condition, layout.period)
-        return part, (place - slot) % layout.period
-    window = source[:, (slot + np.arange(layout.period)) % layout.slots]
-    part, diagonal = np.argwhere(window == condition)[0]
-    return int(part), int(diagonal)
+class _Places:
+    """Finds the diagonals of conditions in a piece."""
+
+    def __init__(self, layout: Layout, source: Ints) -> None:
+        self._layout = layout
+        self._slots: dict[int, list[tuple[int, int]]] = {}  # of each condition, rising: slots and parts
+        if not layout.shared:
+            for slot in range(layout.width):
+                for part in (0, 1):
+                    self._slots.setdefault(int(source[part, slot]), []).append((slot, part))
+
+    def find(self, slot: int, condition: int) -> tuple[int, int]:
+        """Returns the part, and the diagonal of a slot, that hold a condition."""
+        if self._layout.shared:
+            part, place = divmod(condition, self._layout.period)
+            return part, (place - slot) % self._layout.period
+        places = self._slots[condition]
+        found, part = places[bisect.bisect_left(places, (slot, 0))]
+        return part, found - slot
 
 
 def evaluate(

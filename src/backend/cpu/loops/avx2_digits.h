@@ -24,7 +24,7 @@ struct Avx2Digits {
   }
 
   /// Cuts 16 words into vectors of digits. 128-bit lane L holds the words 2L, 4+2L, 2L+1, 5+2L, and the words with these
-  /// numbers plus 8. The sums' even and odd lanes then hold four words in order.
+  /// numbers plus 8. In this order of words, the even lanes of a sum hold four consecutive words, and so do the odd lanes.
   struct Cut {
     V digit[4];
     __m128i step;

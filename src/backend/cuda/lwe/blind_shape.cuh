@@ -47,7 +47,7 @@ struct BlindShape {
            BlindTransform<LOG_N>::kThreads, 0, a, static_cast<double2*>(sums));
     a.key = static_cast<const Complex*>(sums);
     rotate_quickly<1>(queue, state, a);
-    state.pool().keep(stream, sums, size);  // kept for later calls on this stream
+    state.pool().keep(stream, sums, size);  // the memory stays reserved for later calls on this stream
   }
   static void rotate(device::Queue& queue, const State& state, const BlindArguments& a) {
     constexpr u32 S = kTogether<GADGET_LENGTH, GROUP>;

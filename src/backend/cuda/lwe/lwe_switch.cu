@@ -249,7 +249,7 @@ void CudaTfhe::run(Queue& queue, const device::LweKeySwitch& c) {
       launch(queue, "key_switch", switch_many, u64{blocks} * a.column_blocks, kThreads, 0, a,
              static_cast<const u32*>(digits));
     }
-    state_->pool().keep(stream, digits, size);  // kept for later calls on this stream
+    state_->pool().keep(stream, digits, size);  // the memory stays reserved for later calls on this stream
     return;
   }
   a.key = mine.rows();

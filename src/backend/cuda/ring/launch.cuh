@@ -19,7 +19,7 @@ void with_field(FieldKind kind, Body body) {
   }
 }
 
-/// Returns this backend's form of a constant. Throws MismatchError if it was not prepared for the queue's device.
+/// Returns this backend's form of a constant. Throws MismatchError if the constant was not prepared for the queue's device.
 template <class Own, class C>
 const Own& own_as(device::Queue& q, const C& constant) {
   return device::form_on<Own>(constant, own(q).state().slot());

@@ -15,7 +15,7 @@ inline constexpr u32 kGroupThreads = kBlockRows * kRowThreads;
 
 template <class F>
 struct RowArguments {
-  Strided polynomials;  // Values; the results overwrite the first components
+  Strided polynomials;  // array of Values; the results overwrite its first components
   Grid grid;            // a part of the grid has kBlockRows rows
   Primes primes;
   const typename F::Prime* table;
