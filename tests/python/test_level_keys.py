@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import heliograph as hg
+import resign
 import rigs
 from ckks_rig import SLOTS, Party, complexes, parameters, party, real, stranger
 from heliograph import _core
@@ -235,3 +237,25 @@ def test_bootstrapping_sets_have_keys_for_levels() -> None:
     p.check(y, np.roll(a, -1), 2.0**-16)
     z = hg.ckks.rotate(hg.ckks.lower(y, 5), 1)
     p.check(z, np.roll(a, -2), 2.0**-16)
+
+
+def test_changed_headers_are_refused() -> None:
+    """A valid container with wrong levels, automorphisms, seeds or arrays is a DamagedFileError."""
+    p = party(64)
+    data = p.secret.evaluation_keys(relinearize=False, rotations=[1], level=2).to_bytes()
+    document = resign.take_apart(data)
+    seeds = document.header["level_rotations"]["2"]
+    (galois, seed), *_ = seeds.items()
+    cases: list[Any] = [5, [], None, {}, {"2": 5}, {"2": {}}, {"2": {galois: "00"}}, {"2": {galois: 7}}]
+    cases += [{level: seeds} for level in ("0", "8", "02", "-2", "", "a", "9" * 30, "3", "1")]
+    cases += [{"2": {name: seed}} for name in ("4", "-1", "2049", "05", "", "x" * 700)]
+    cases += [{"2": seeds, "3": seeds}, {"2": {**seeds, "25": seed}}]
+    for case in cases:
+        changed = dataclasses.replace(document, header={**document.header, "level_rotations": case})
+        with pytest.raises(hg.DamagedFileError):
+            hg.ckks.EvaluationKeys.from_bytes(resign.signed(changed))
+    exact = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20, slots=4)).evaluation_keys(rotations=[1])
+    other = resign.take_apart(exact.to_bytes())
+    changed = dataclasses.replace(other, header={**other.header, "level_rotations": {}})
+    with pytest.raises(hg.DamagedFileError, match="does not have"):
+        hg.bfv.EvaluationKeys.from_bytes(resign.signed(changed))
