@@ -16,6 +16,7 @@ import resign
 import rigs
 from ckks_rig import SLOTS, Party, complexes, parameters, party, real, stranger
 from heliograph import _core
+from heliograph.cli import run
 
 LEVEL = 3
 
@@ -107,7 +108,7 @@ def test_matrices_take_keys_for_their_level(compact: bool, word_size: int) -> No
     assert np.ptp(precisions, axis=0).max() < 1.5
 
 
-def test_keys_for_levels_are_stored_in_files(tmp_path: Path) -> None:
+def test_keys_for_levels_are_stored_in_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Keys from a file give the same bits, also if they stay in the file; changed files are refused."""
     p = party(64)
     own = keys(64)
@@ -128,6 +129,8 @@ def test_keys_for_levels_are_stored_in_files(tmp_path: Path) -> None:
     assert np.array_equal(*found)
     assert results[1] == results[2]
     assert "level 3" in repr(own)
+    assert run(["inspect", str(tmp_path / "keys.hg")]) == 0
+    assert "at level 3  5 keys" in capsys.readouterr().out
     for old, new in ((b'"3":{', b'"9":{'), (b'"level_rotations":', b'"level_rotationz":')):
         assert data.count(old) >= 1
         with pytest.raises(hg.DamagedFileError):
