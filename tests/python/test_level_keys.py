@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,31 @@ def test_programs_use_keys_for_levels() -> None:
     again = hg.Program.from_bytes(program.to_bytes())
     loaded = again(hg.Server(more).bind(p.secret.encrypt(real(), level=3)))
     np.testing.assert_allclose(p.secret.decrypt(loaded), want, atol=2e-6)
+
+
+def test_bundles_of_programs_make_keys_for_levels(tmp_path: Path) -> None:
+    """An exported program makes the keys for levels that it needs; a wrong level in its file is refused."""
+    p = party(64)
+    x = hg.Server(keys(64)).bind(p.secret.encrypt(real(), level=3))
+    program = hg.program(lambda x: hg.ckks.rotate(x, 2) * 0.5, x)
+    program(x)
+    made = program.export(tmp_path / "model.hgm", name="turn")
+    again = hg.ModelBundle.load(tmp_path / "model.hgm")
+    assert made.needs == again.needs == {"relinearize": False, "level_rotations": {3: [2]}}
+    own: Any = again.keys(p.secret)
+    assert (own.rotations, own.level_rotations) == ([], {3: [2]})
+    with pytest.raises(hg.MissingKeyError):
+        again.require_keys(p.secret.evaluation_keys(rotations=[2]))
+    data = (tmp_path / "model.hgm").read_bytes()
+    document = resign.take_apart(data)
+    for level in ("0", "8", "03", "x"):
+        header = json.loads(
+            json.dumps(document.header).replace('"level_rotations": {"3"', f'"level_rotations": {{"{level}"')
+        )
+        assert header != document.header
+        (tmp_path / "wrong.hgm").write_bytes(resign.signed(dataclasses.replace(document, header=header)))
+        with pytest.raises(hg.DamagedFileError):
+            hg.ModelBundle.load(tmp_path / "wrong.hgm")
 
 
 def test_purposes_at_a_level() -> None:
