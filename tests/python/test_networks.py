@@ -267,6 +267,19 @@ def test_a_bundle_computes_the_same(network: NetworkModel, owner: Any, keys: Any
         half.run(hg.Server(keys), answer)
 
 
+def test_a_service_runs_a_bundle(tmp_path: Path) -> None:
+    model = compile_graph(perceptron(), images(300, shape=(12,)), accuracy=0.05)
+    model.export(tmp_path / "perceptron.hgm", labels=["a", "b", "c", "d"])
+    x = images(1, seed=5, shape=(12,))[0]
+    with hg.serving.local(tmp_path / "perceptron.hgm") as address:
+        secret = hg.SecretKey.generate(model.parameters)
+        client = hg.Client(address, model="perceptron", secret=secret)
+        client.upload_keys(secret)
+        values = client.run(x)
+        np.testing.assert_allclose(values, model.simulate(x)[0], atol=1e-3)
+        assert client.model.predict(values) == "abcd"[values.argmax()]
+
+
 def test_changed_bundles_are_refused(network: NetworkModel) -> None:
     arrays = arrays_of(network.circuit)
     text = json.loads(arrays["network"].tobytes())
