@@ -279,6 +279,8 @@ def _broadcast(node: Node, form: Form, shape: Shape) -> Form:
     maps = {}
     for name, terms in form.maps.items():
         joined = terms.joined()
+        order = np.argsort(joined.rows, kind="stable")
+        joined = Terms(joined.shape, joined.columns, joined.rows[order], joined.cols[order], joined.weights[order])
         start = np.searchsorted(joined.rows, source)
         count = np.searchsorted(joined.rows, source, side="right") - start
         index = np.repeat(start - np.concatenate([[0], np.cumsum(count)[:-1]]), count) + np.arange(count.sum())
