@@ -198,6 +198,7 @@ def test_lightgbm(tmp_path: Path) -> None:
         (lgb.LGBMClassifier(n_estimators=9, max_depth=4, verbose=-1, zero_as_missing=True), zeros, TARGET, {}),
         (lgb.LGBMClassifier(n_estimators=9, max_depth=4, verbose=-1, use_missing=False), zeros, TARGET, {}),
         (lgb.LGBMClassifier(n_estimators=4, max_depth=3, verbose=-1), X, NAMES[KINDS], {}),
+        (lgb.LGBMClassifier(objective="multiclassova", n_estimators=4, max_depth=3, verbose=-1), X, KINDS, {}),
         (lgb.LGBMRegressor(n_estimators=9, max_depth=4, verbose=-1, objective="poisson"), PEOPLE, SCORE, {}),
         (lgb.LGBMRegressor(n_estimators=9, max_depth=4, verbose=-1, reg_sqrt=True), PEOPLE, SCORE, {}),
     ]
@@ -209,7 +210,9 @@ def test_lightgbm(tmp_path: Path) -> None:
             rows = np.concatenate([samples, odd]) if samples.shape[1] == 3 else samples
             raw = estimator.predict(rows, raw_score=True).reshape(len(rows), -1)
             own = estimator.predict(rows)
-        model = ml.compile(estimator)
+        model = ml.compile(estimator, calibrate=rows)
+        if model.output.probability:
+            assert np.abs(model.predict_proba(rows, fhe="clear") - estimator.predict_proba(rows)).max() < 1e-12
         assert np.abs(model.clear(rows) - raw).max() < 1e-9 * max(1, np.abs(raw).max())
         found = model.predict(rows, fhe="clear")
         assert (found == own).all() if model.classes is not None else np.allclose(found, own, rtol=1e-9)
@@ -429,7 +432,7 @@ def test_changed_predictions_are_noticed() -> None:
     flipped = [-1 * tree.values for tree in source.trees]
     for tree, values in zip(source.trees, flipped, strict=True):
         tree.values[:] = values
-    with pytest.raises(ml.ModelError, match="its own predictions differ from its trees"):
+    with pytest.raises(ml.ModelError, match="its own probabilities differ from those of its trees"):
         compile_ensemble(source, samples, own=estimator.predict)
 
 

@@ -28,8 +28,9 @@ class Output:
     kind: str = "values"
     #: for "values", the function of a prediction: "identity", "exp", "logistic" or "signed_square" (x |x|)
     link: str = "identity"
-    #: "" (none), "logistic", "softmax", "ovr" (logistic of each value, divided by their sum), "modified_huber"
-    #: (SGDClassifier) or "average" (values are probabilities; one value is the second less the first)
+    #: "" (none), "logistic", "softmax", "ovr" (logistic of each value, divided by their sum) or "modified_huber"
+    #: (SGDClassifier). Trees also have "each" (logistic of each value, as LightGBM's multiclassova) and "average": values
+    #: are probabilities, and one value is the second less the first.
     probability: str = ""
     column: bool = False  #: whether predictions of one value have the shape (count, 1) instead of (count,)
     scale: float = 1.0  #: factor of values before "logistic", "softmax" or "ovr"
@@ -41,7 +42,7 @@ class Output:
 
         >>> ml.Output("class", probability="softmax").require_fits(3, np.arange(3))
         """
-        several = ("softmax", "ovr") if outputs > 1 else ("logistic",)
+        several = ("softmax", "ovr", "each") if outputs > 1 else ("logistic",)
         allowed = {
             "values": ("",),
             "labels": ("", "logistic"),
@@ -131,6 +132,8 @@ class Output:
         huber = self.probability == "modified_huber"
         each = (np.clip(values, -1, 1) + 1) / 2 if huber else np.exp(-np.logaddexp(0, -values))
         if self.kind == "labels":
+            return np.asarray(each)
+        if self.probability == "each":
             return np.asarray(each)
         if values.shape[-1] == 1:
             return np.concatenate([1 - each, each], axis=-1)

@@ -39,6 +39,7 @@ _PERIODS = (4, 8, 16, 32, 64, 128, 256, 512)
 _MOST_SHARED = 1 << 11  #: largest period with all conditions in one ciphertext
 _MOST_DIAGONALS = 1 << 12  #: of all pieces; more are refused
 _TRIAL_ROWS, _CHECKED_ROWS = 24, 256  #: rows of simulations: for the choice of a set, and for reports
+_PROBABILITY_ERROR = 1e-4  #: XGBoost sums in float32
 _CHECKED_SLOTS = 1 << 21  #: of the simulation for a report
 _MOST_DEPTH_OF_PATHS = 32
 
@@ -277,6 +278,7 @@ def _compared(model: EnsembleModel, calibrate: Any, x: Any, own: Any) -> TreeRep
     values = model.clear(calibrate)
     agreement = None
     if own is not None:
+        _require_probabilities(model, getattr(own, "__self__", None), calibrate, values)
         expected = np.asarray(own(calibrate))
         found = model.predictions(values)
         if found.shape != expected.shape:
@@ -300,6 +302,18 @@ def _compared(model: EnsembleModel, calibrate: Any, x: Any, own: Any) -> TreeRep
     part = model._reader.bits(calibrate)[:rows]
     errors = np.abs(model._complete.simulate(part, 0) - values[:rows])
     return TreeReport(len(x), float(errors.max(initial=0.0)), agreement, ensemble.largest)
+
+
+def _require_probabilities(model: EnsembleModel, source: Any, calibrate: Any, values: Any) -> None:
+    """Raises ModelError if probabilities of values [count, outputs] differ from those of the library's model."""
+    if not model.output.probability or not hasattr(source, "predict_proba"):
+        return
+    found, expected = model.probabilities(values), np.asarray(source.predict_proba(calibrate))
+    if found.shape != expected.shape or not np.abs(found - expected).max() <= _PROBABILITY_ERROR:
+        raise ModelError(
+            f"cannot compile this {model.name}: its own probabilities differ from those of its trees on the calibration "
+            "data; use a model with the library's own predict_proba"
+        )
 
 
 def _are_ties(ensemble: Ensemble, values: Any) -> bool:

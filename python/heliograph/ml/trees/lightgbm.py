@@ -73,7 +73,7 @@ def _output(objective: str, name: str, outputs: int) -> tuple[Output, bool]:
     if kind == "multiclass" and outputs > 1:
         return Output("class", probability="softmax"), True
     if kind == "multiclassova" and outputs > 1:
-        return Output("class", probability="ovr", scale=scale), True
+        return Output("class", probability="each", scale=scale), True
     if kind in ("cross_entropy", "xentropy"):
         return Output(link="logistic"), False
     if kind in _IDENTITY or not kind:
