@@ -25,7 +25,7 @@ from heliograph import _core
 LATENCY_RUNS = 20  # minimum number of calls for a latency
 STRETCH = 0.025  # duration of a burst in seconds
 LONG = 0.5  # limit in seconds; longer calls are measured one by one, not in bursts
-LONG_RUNS = 3  # number of calls for the latency of such long calls
+LONG_RUNS = 3  # number of calls by which the latency of a long call is measured
 LOOK = 0.005  # seconds between two reads of an energy counter
 COUNTED_RUNS = 5  # number of calls over which launches and transfers are averaged
 

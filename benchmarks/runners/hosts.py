@@ -87,7 +87,7 @@ def reason_for_none() -> str | None:
 
 @contextmanager
 def joined(count: int, link: Link) -> Iterator[Hosts]:
-    """Creates hosts connected by such links; removes them afterwards, with all their processes."""
+    """Creates `count` hosts connected by links of the kind `link`; removes them afterwards, with all their processes."""
     if not link.bits_a_second:
         yield loopback(count)
         return

@@ -3,8 +3,8 @@
 // BFV. Differences from BFV:
 //
 // - Noise. A ciphertext's phase is f m + t e (message m, error e), small compared with Q. A product's noise is the
-//   product of its operands' noise. Operands are therefore first switched to a smaller modulus. This switch divides their
-//   noise, down to a floor of about 2 t N (rounding errors times the secret key).
+//   product of its operands' noise. Operands are therefore first switched to a smaller modulus. The modulus switch divides
+//   the operands' noise, down to a floor of about 2 t N (rounding errors times the secret key).
 // - Levels. `switch_level` switches the modulus. `multiply` multiplies at the lower of its operands' levels.
 //   `multiply_switched` (Python's operator *) first switches both operands to `product_level`. The product level depends on
 //   the noise estimates alone, so equal programs take equal levels and give equal bits. Loaded tensors of unknown noise stay

@@ -270,7 +270,7 @@ Ciphertext join_moduli(const std::vector<Ciphertext>& parts);
 
 // Products of clear rows of bytes with an encrypted vector: one inner product per row, exact modulo t.
 
-/// Layout and level of these products for rows of `columns` bytes.
+/// Layout and level of products of byte rows with a vector, for rows of `columns` bytes.
 struct RowsPlan {
   std::size_t columns = 0;  // columns: length of a row and of the vector
   std::size_t ciphertexts = 0,

@@ -55,7 +55,7 @@ class Evaluator {
   Evaluator(EvaluationKeys keys) : keys_(std::move(keys)) {}  // NOLINT(google-explicit-constructor): keys evaluate
   virtual ~Evaluator() = default;
 
-  /// Returns x for an operation of `levels` levels. This class returns x unchanged.
+  /// Returns x for an operation of `levels` levels. The base class returns x unchanged.
   virtual Operand ready(const Operand& x, std::size_t levels) const;
   /// Evaluates a Chebyshev series of x in [-1, 1], like evaluate_polynomial.
   virtual Operand polynomial(const Operand& x, const std::vector<double>& coefficients, const std::string& guard) const;
@@ -98,8 +98,8 @@ class Evaluator {
   virtual Operand functional_bootstrap(const Operand& x, const std::vector<double>& table) const;
   /// Returns whether the keys include the keys of bootstrapping.
   virtual bool has_bootstrapping() const;
-  /// Returns whether signs place bootstraps (`bootstrapped`) before their polynomials, by a forecast of time and error. This
-  /// class returns false, so that only `ready` may bootstrap.
+  /// Returns whether signs place bootstraps (`bootstrapped`) before their polynomials, by a forecast of time and error. The
+  /// base class returns false, so that only `ready` may bootstrap.
   virtual bool is_automatic() const { return false; }
   virtual Operand bootstrapped(const Operand& x, int iterations) const;
   /// Returns the error bound of values up to 1 after a bootstrap. This method and the next two find the bound by a trial run

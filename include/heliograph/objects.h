@@ -92,7 +92,7 @@ class CiphertextOf : public ObjectOf<S, typename S::CiphertextData> {
   void wait() const;
   Bytes to_bytes() const;
   /// Streams the bytes of `to_bytes` to `sink` without holding all of them in memory. Exceptions of `sink` propagate.
-  /// `written_bytes` returns the number of these bytes.
+  /// `written_bytes` returns the number of streamed bytes.
   void write(const Sink& sink) const;
   std::size_t written_bytes() const;
   void save(const std::string& path) const;
@@ -136,7 +136,7 @@ class RotationKeysOf : public OpenKeyOf<S, typename S::EvaluationKeysData, typen
   typename S::EvaluationKeys composing(std::size_t most) const;
   std::size_t most_switches() const;
   /// Returns the fewest steps with keys that compose a rotation, in order of application; nullopt if none do. `switches`
-  /// returns the number of these steps. Neither function applies the limit `most_switches`.
+  /// returns the number of steps of the composition. Neither function applies the limit `most_switches`.
   std::optional<std::vector<std::int64_t>> composition(std::int64_t steps) const;
   std::optional<std::size_t> switches(std::int64_t steps) const;
   /// Returns a divisor d and a number m: these keys compose every rotation by a multiple of d in at most m key switches.
@@ -154,7 +154,7 @@ class SecretKeyOf : public ObjectOf<S, typename S::SecretKeyData> {
  public:
   using ObjectOf<S, typename S::SecretKeyData>::ObjectOf;
   static typename S::SecretKey generate(const typename S::Parameters& parameters);
-  /// Derives every random draw from `seed` (32 bytes), for known-answer tests. Never use such a key for data.
+  /// Derives every random draw from `seed` (32 bytes), for known-answer tests. Never use a key from a known seed for data.
   static typename S::SecretKey generate_for_test(const typename S::Parameters& parameters, const std::string& seed);
   std::string key_id() const;
   /// Writes the key unencrypted, with file mode 0600.

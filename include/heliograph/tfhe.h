@@ -129,8 +129,8 @@ class SecretKey : public SecretKeyOf<Scheme> {
 /// nothing.
 Ciphertext trivial(const EvaluationKeys& keys, const std::vector<std::uint64_t>& values, const Shape& shape, Type type);
 
-/// Circuit to use for an operation: the circuit with the fewest bootstraps or with the fewest layers. Both circuits give
-/// equal results.
+/// Circuit to use for an operation: the circuit with the fewest bootstraps or with the fewest layers. The circuits of both
+/// choices give equal results.
 enum class Goal : unsigned char { automatic, fewest, shallow };
 
 /// An operation's name and clear arguments (docs/tfhe.md, `operations()`).

@@ -248,8 +248,8 @@ class Server:
     def to_ckks(self, y: tfhe.Tensor, *, unit: float = 1.0, progress: Progress | None = None) -> ckks.Tensor:
         """Returns ``unit * y`` as CKKS values at a high level. The last axis of `y` becomes the slots.
 
-        Booleans become 0 and `unit`. Every digit of an integer takes a functional bootstrap of CKKS. This bootstrap also
-        reduces the error of the TFHE ciphertext. So shorter integers and booleans are cheaper.
+        Booleans become 0 and `unit`. Every digit of an integer takes a functional bootstrap of CKKS. The functional
+        bootstrap also reduces the error of the TFHE ciphertext. So shorter integers and booleans are cheaper.
 
         Raises WrongKeyError, MismatchError, LevelError; ShapeError if the last axis is longer than the slots; NoiseError.
 

@@ -170,7 +170,7 @@ module hg_dispatch #(
     .grant_o(grant),
     .idle_o
   );
-  // Loads and stores that wait for earlier ones. Two such instructions may access the same memory, which the scoreboard does
+  // Loads and stores that wait for earlier ones. Two loads or stores may access the same memory, which the scoreboard does
   // not track.
   logic [1:0] open_loads, open_stores;
   always_ff @(posedge clk_i) begin

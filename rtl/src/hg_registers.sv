@@ -10,7 +10,8 @@
 //            cycles with work of each unit (NTT, pointwise, permutation, conversion, load, store). Reading a low half
 //            latches the high half until the low half of another counter is read.
 // A write changes the bytes of its strobes. Accesses to other addresses, or to addresses within a word, have no effect and
-// read 0. Such accesses are answered with SLVERR, as is a write to a read-only register. Latency of an access 2.
+// read 0. Accesses to other addresses are answered with SLVERR, as is a write to a read-only register. Latency of an access
+// 2.
 module hg_registers #(
     parameter int unsigned COUNTERS = 10,
     parameter logic [31:0] SHAPE = '0,

@@ -153,8 +153,8 @@ TYPED_TEST(Cards, RandomProgramsGiveTheBitsOfTheirOrder) {
     auto& random = this->random;
     TestCard<typename TypeParam::Model> card(seed, stalls);
     const std::size_t n = std::size_t{1} << log_n, bytes = 4 * n;
-    // All slots have the same modulus, so that any operand fits any instruction. A conversion converts from this modulus
-    // to itself.
+    // All slots have the same modulus, so that any operand fits any instruction. A conversion converts from the common
+    // modulus to itself.
     const auto primes = math::largest_primes(27, 6, 4096);
     const u64 q = primes[0];
     const Modulus modulus(q);

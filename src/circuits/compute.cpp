@@ -86,8 +86,8 @@ std::optional<std::size_t> passed_through(const Circuit& circuit, std::size_t fi
   return std::nullopt;
 }
 
-/// Broadcasts operands to the result's shape, except along axes where every operand repeats its elements. Along such axes an
-/// element is computed once, because the equal noise of separate copies would not be detected.
+/// Broadcasts operands to the result's shape, except along axes where every operand repeats its elements. Along axes of
+/// repeated elements, an element is computed once, because the equal noise of separate copies would not be detected.
 struct Widened {
   Shape shape, inner;
 

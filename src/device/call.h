@@ -9,9 +9,10 @@
 // not overlap an input. A call's execution never blocks, synchronises or uploads.
 //
 // Kernels that process each coefficient (or value) independently also accept slices: n of all operands may be the same
-// multiple of 64 below the ring's degree. Each limb then starts at a multiple of 64 bytes. These kernels are Add, Sub, Neg,
-// Mul, MulAccumulate, MulConstants, AddConstants (NTT domain), WeightedSum, Convert, InnerProduct without turns, Tensor,
-// Product, Copy, Gather and Zero. Only these kernels accept a ring of rows (math::Ring::rows), which has no transform.
+// multiple of 64 below the ring's degree. Each limb then starts at a multiple of 64 bytes. The kernels that accept slices
+// are Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants (NTT domain), WeightedSum, Convert, InnerProduct without
+// turns, Tensor, Product, Copy, Gather and Zero. Only these kernels accept a ring of rows (math::Ring::rows), which has no
+// transform.
 //
 // The type of an operand is its access: In is read, Out is written, InOut is both. `fields` lists all fields except scratch.
 // Generic code uses this list to copy, compare, save and count calls without a list of kernels.
@@ -309,7 +310,7 @@ struct Zero {
 /// Sums of products of single limbs of any operand; see LimbSumList. Each operand of `from` and `to` has its own number of
 /// components and limbs; all have one batch shape. A result's limb is neither a term nor another result. The words of a limb
 /// have the prime of the results that read it. Programs of instructions execute all element-wise work between two transforms
-/// as one such call.
+/// as one call of this kernel.
 struct LimbSums {
   static constexpr const char* name = "limb_sums";
   static constexpr bool composite = true, one_pass = true;
@@ -325,7 +326,7 @@ struct LimbSums {
 };
 
 /// Products of clear bytes with words modulo 2^32: a server's table times encrypted queries (Henzinger et al., ePrint
-/// 2022/949, section 4). The kernel needs no ring and no other modulus.
+/// 2022/949, section 4). The kernel needs no ring and no modulus except 2^32.
 ///   out[item][j] = sum over i of (byte i of component j - 128) * words[item][i]   modulo 2^32
 /// `bytes`: 32-bit words, lowest byte first, no batch, one component for each result, n a multiple of 64. A byte minus 128
 /// is a number from -128 to 127. `words`: 32-bit words, one component, 4 n words. `out`: the same batch, one component, one

@@ -61,7 +61,7 @@ class Queue {
   /// Captures the work that `body` enqueues here, without executing it. Returns null and does not call `body` if the device
   /// has no graphs. The caller must keep the memory of the calls as long as it replays the graph. Throws DeviceError if a
   /// call cannot be captured. `others`: queues of devices whose memory this queue's device can access. The graph includes
-  /// the work of these queues, ordered by events.
+  /// the work of the queues in `others`, ordered by events.
   virtual std::unique_ptr<Graph> capture(const std::function<void()>& /*body*/, const std::vector<Queue*>& /*others*/ = {}) {
     return nullptr;
   }

@@ -53,7 +53,8 @@ constexpr double kMargin = 4.0 / 3;
 constexpr double kCoresBesideGpu = 1.0 / 3;
 /// Members below this part of the fastest member's rate get no share, because a share gains less than predictions differ.
 constexpr double kLeastRate = 0.05;
-/// Largest factor between two measurements of the same link. On busy hosts such measurements differ by a factor of two.
+/// Largest factor between two measurements of the same link. On busy hosts, measurements of one link differ by a factor of
+/// two.
 constexpr double kLinksDiffer = 3;
 /// Seconds of an exchange of 1 MiB per member. A link that is slower than this is limited by its bandwidth, so it needs no
 /// longer measurement.

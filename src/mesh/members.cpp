@@ -20,7 +20,7 @@ constexpr double kProducts = 14.0 / 2 * kN;  // products in a transform of 2^14 
 constexpr double kBytes = 3 * 8 * kN / 0.6;
 constexpr double kLaunch = 3e-6;  // seconds of a call without work, in a sequence of calls
 /// Host seconds to start a piece of a program that a member runs as its own program. The launch of the piece's graph takes
-/// most of these seconds.
+/// most of the host's seconds.
 constexpr double kPiece = 15e-6;
 
 View whole_view(const MeshMemory& memory) {

@@ -319,8 +319,8 @@ Assignment heft(const TaskGraph& graph, const Clusters& clusters, bool together)
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     if (graph.values[v].maker == TaskGraph::kInput) lies[v][graph.values[v].lies] = true;
   }
-  // A cluster on all members together occupies every member. Such a cluster is allowed only if it is much faster than on one
-  // member.
+  // A cluster on all members together occupies every member. A cluster on all members is allowed only if it is much faster
+  // than on one member.
   const auto shares = [&](u32 c) {
     double least = kInfinite;
     for (std::size_t m = 0; m < graph.members; ++m) least = std::min(least, clusters.seconds(c, m));

@@ -29,7 +29,8 @@ using AnyContext =
     std::variant<std::shared_ptr<exact::Context>, std::shared_ptr<ckks::Context>, std::shared_ptr<tfhe::Context>>;
 AnyContext context_of(const AnyCiphertext& x);
 
-/// Requirements on the operands of a program from a file. Such a program has no function that could be recorded again.
+/// Requirements on the operands of a program from a file. A program from a file has no function that could be recorded
+/// again.
 struct Takes {
   std::string text;  // programs with equal texts have the same calls
   std::vector<double>

@@ -22,9 +22,9 @@ class RnsTensor : public device::TensorOf<RnsTensor> {
  public:
   RnsTensor() = default;
   /// Allocates an uninitialized tensor on the engine's device. Results of operations on a secret tensor are secret
-  /// (Secrecy::passing). `words`: words per limb, less than N if each word serves a run of equal values. Only calls
-  /// that accept runs (device/call.h) accept such a tensor; the operations below do not. Throws ShapeError if the
-  /// tensor exceeds device::kMaxViewBytes, and OutOfMemoryError.
+  /// (Secrecy::passing). `words`: words per limb, less than N if each word serves a run of equal values. Only calls that
+  /// accept runs (device/call.h) accept a tensor of runs; the operations below do not. Throws ShapeError if the tensor
+  /// exceeds device::kMaxViewBytes, and OutOfMemoryError.
   RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::size_t components, PrimeList primes, Domain domain,
             Secrecy secrecy = Secrecy::open, std::size_t words = 0);
 

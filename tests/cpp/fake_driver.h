@@ -326,7 +326,7 @@ class FakeDriver final : public backend::cuda::Driver {
   void require(bool ok, const std::string& message) {
     if (!ok) misuse_ += message + "; ";
   }
-  /// Returns the status of a call that cannot be captured. Such a call makes a running capture invalid.
+  /// Returns the status of a call that cannot be captured. A call that cannot be captured makes a running capture invalid.
   Status uncapturable(StreamHandle s) {
     const auto found = capturing_.find(s);
     if (found == capturing_.end()) return 0;

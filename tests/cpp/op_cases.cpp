@@ -73,7 +73,8 @@ const std::vector<std::string>& target_names() {
 
 namespace {
 
-/// Returns whether a case's operands are slices of coefficients. Only a mesh makes calls of these kernels, for its members.
+/// Returns whether a case's operands are slices of coefficients. Only a mesh makes calls on slices of coefficients, for its
+/// members.
 bool is_slice(const OpCase& c) {
   for (const char* word : {"slice of", "slices to", "windows"}) {
     if (c.name.find(word) != std::string::npos) return true;

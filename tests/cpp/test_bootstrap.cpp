@@ -156,8 +156,8 @@ TEST_F(Bootstrap, RaisingAddsFewMultiplesOfTheModulus) {
     largest = std::max(largest, static_cast<int>(std::abs(whole)));
     none += whole == 0;
   }
-  // A sum of 33 uniform numbers between -1/2 and 1/2 rounds to 0 in a quarter of the cases. Such a sum exceeds 8 once in a
-  // million cases.
+  // A sum of 33 uniform numbers between -1/2 and 1/2 rounds to 0 in a quarter of the cases. The sum of the 33 numbers
+  // exceeds 8 once in a million cases.
   EXPECT_GE(largest, 3);
   EXPECT_LE(largest, 9);
   EXPECT_NEAR(none, 0.24 * kN, 0.05 * kN);

@@ -1,5 +1,5 @@
 // Detects running times or addresses that depend on secrets. Under valgrind's memcheck every secret draw is marked as
-// undefined. Each branch, address or division check that depends on such a draw is then an error with its location. ctest
+// undefined. Each branch, address or division check that depends on a secret draw is then an error with its location. ctest
 // runs this program with several instruction sets, chosen by HELIOGRAPH_CPU.
 #include <gtest/gtest.h>
 #include <valgrind/memcheck.h>

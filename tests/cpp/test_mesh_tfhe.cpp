@@ -211,8 +211,8 @@ void expect_right(Rig& r, const std::vector<std::string>& members) {
     SCOPED_TRACE(what);
     EXPECT_EQ(combine(r, c), alone("ref", combine, c));
     EXPECT_EQ(key_switch(r, c), alone("ref", key_switch, c));
-    // Members of different kinds give different bits, and a second layer would combine the results of both kinds. So such a
-    // mesh evaluates only one layer.
+    // Members of different kinds give different bits, and a second layer would combine the results of both kinds. So a mesh
+    // of members of different kinds evaluates only one layer.
     for (Call call : {bootstrap, members.size() > 1 ? evaluate_once : evaluate}) {
       std::vector<const Words*> want;
       for (const std::string& m : members) want.push_back(&alone(m, call, c));

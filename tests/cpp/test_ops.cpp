@@ -34,8 +34,8 @@ std::vector<const OpCase*> cases_of(const std::string& kernel, bool large) {
   return found;
 }
 
-/// Returns whether a target has several threads, whose order could affect results. On such targets each case of geometry
-/// runs twice.
+/// Returns whether a target has several threads, whose order could affect results. On targets with several threads, each
+/// case of geometry runs twice.
 bool has_threads(const std::string& target) { return !target.ends_with(" x1"); }
 
 struct Parameter {

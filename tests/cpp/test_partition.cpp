@@ -244,7 +244,7 @@ TEST(Partition, SmallTasksStayTogetherIfCopiesTakeLonger) {
   TaskGraph g = graph_of(2, std::vector<double>(40, 2e-6), {14e-6, 1e11});
   for (u32 t = 2; t < 40; ++t) connect(g, t - 2, t, 1e6), connect(g, (t ^ 1) - 2, t, 1e6);
   EXPECT_EQ(partition(g).sole(g), 0U);
-  // Two such pairs of chains that join at the end run on two members.
+  // Two pairs of exchanging chains that join at the end run on two members.
   TaskGraph two = graph_of(2, std::vector<double>(81, 5e-5), {14e-6, 1e11});
   for (u32 side : {0U, 40U}) {
     for (u32 t = 2; t < 40; ++t) connect(two, side + t - 2, side + t, 1e6), connect(two, side + (t ^ 1) - 2, side + t, 1e6);

@@ -52,7 +52,7 @@ Bytes saved(const std::function<void(const std::string& path)>& save) {
 }
 
 std::size_t choice(std::span<const std::byte> input, std::size_t count) {
-  std::uint64_t tail = 0;  // these bytes of a container belong to its digest
+  std::uint64_t tail = 0;  // the last bytes of a container, which belong to its digest
   std::memcpy(&tail, input.last(std::min(input.size(), sizeof tail)).data(), std::min(input.size(), sizeof tail));
   return static_cast<std::size_t>(tail % count);
 }

@@ -125,7 +125,7 @@ def test_tables_compare_thesis_peer_and_heliograph(file: Path, tmp_path: Path) -
 
 
 def test_rows_of_pipelined_copies_are_added(tmp_path: Path) -> None:
-    """Rows of the workbench program appear beside the others; a row that fails is reported."""
+    """Rows of the workbench program appear beside the thesis's and the peer's rows; a row that fails is reported."""
     program = program_of(tmp_path / "doublecrt", PROGRAM)
     copies = program_of(
         tmp_path / "copies",

@@ -13,7 +13,9 @@ from benchmarks.report import results
 
 
 def test_both_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both programs are correct. The predicted time with placed bootstraps is not longer than with automatic bootstraps."""
+    """The programs with placed and with automatic bootstraps are correct. The predicted time with placed bootstraps is not
+    longer than with automatic bootstraps.
+    """
     from benchmarks.runners import placement
 
     out = tmp_path / "placement.jsonl"

@@ -141,7 +141,7 @@ RELATIONS = {
 
 @pytest.mark.parametrize("method", ["polynomial", "bootstrap"])
 def test_relations_of_integers_are_exact(roomy: Owner, method: Any) -> None:
-    """Both methods recognise equal integers."""
+    """The methods by polynomials and by a bootstrap recognise equal integers."""
     v = integers(5)
     x = roomy.encrypt(v, bound=(-16, 15))
     for relation, compared in RELATIONS.items():

@@ -142,7 +142,10 @@ def test_the_server_works_where_there_is_no_secret_key(made: Path, here: Path) -
 
 
 def test_the_demo(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both demos work. The server's process gets only the shared folder and opens no file of the client."""
+    """Both demos of `heliograph demo` work. The server's process gets only the shared folder and opens no file of the
+    client.
+
+    """
     pytest.importorskip("sklearn")
     told: list[list[str]] = []
     seen: set[str] = set()

@@ -387,8 +387,8 @@ def test_impossible_bounds_in_files_are_refused(wrong: Any) -> None:
 
 @SCHEMES
 def test_older_files_have_no_bounds(scheme: str) -> None:
-    """Files of format 2 have no bounds, so bounds of results are unknown. Sets in such files are residue sets, whose values
-    may wrap.
+    """Files of format 2 have no bounds, so bounds of results are unknown. Sets in files of format 2 are residue sets, whose
+    values may wrap.
 
     """
     p, residues = party(scheme), party(scheme, exact=False)

@@ -34,8 +34,8 @@ def test_a_small_run_equals_the_clear_steps() -> None:
 
 
 def test_the_clear_steps_are_nesterovs_method() -> None:
-    """The clear steps, which write momentum as factors, give the weights of Nesterov's method. These weights approach the
-    maximum likelihood.
+    """The clear steps, which write momentum as factors, give the weights of Nesterov's method. The weights of Nesterov's
+    method approach the maximum likelihood.
 
     """
     table = helr.synthetic(300, 3)

@@ -457,3 +457,39 @@ def test_edges_before_a_maximum() -> None:
         graph = canonical(read_onnx(proto))
         assert [(n.operation, n.attributes["pads"]) for n in graph.nodes] == [("maximum_pool", (0, 1, 2, 1))]
         assert compared(proto, graph) < 1e-6
+
+
+@pytest.mark.parametrize(("keep", "subtract"), [(1, True), (0, True), (1, False)])
+def test_a_written_softmax(keep: int, subtract: bool) -> None:
+    """Exponentials divided by their sum are one softmax, however the sums are spread again."""
+    nodes = [node("ReduceMax", "x", "top", axes=[1], keepdims=keep), node("Max", "top low", "bound")]
+    nodes += [] if keep else [node("Reshape", "bound column", "high")]
+    nodes += [node("Sub", f"x {'bound' if keep else 'high'}", "d")] if subtract else []
+    nodes += [node("Exp", "d" if subtract else "x", "e"), node("ReduceSum", "e one", "sum", keepdims=keep)]
+    nodes += [] if keep else [node("Reshape", "sum column", "wide")]
+    nodes += [node("Expand", "sum" if keep else "wide", "all"), node("Div", "e all")]
+    nodes[-2].input.append("shape")
+    constants = {
+        "low": np.float32(-np.inf),
+        "column": np.array([1, 1, 4]),
+        "one": np.array([1]),
+        "shape": np.array([1, 4, 4]),
+    }
+    proto = model(nodes, {"x": [1, 4, 4]}, ["y"], constants)
+    graph = canonical(read_onnx(proto))
+    assert [(n.operation, n.attributes["axis"]) for n in graph.nodes] == [("softmax", 0)]
+    assert compared(proto, graph) < 1e-6
+
+
+def test_other_divisions_are_no_softmax() -> None:
+    """A sum that is spread along another axis stays a sum."""
+    nodes = [
+        node("Exp", "x", "e"),
+        node("ReduceSum", "e one", "sum", keepdims=0),
+        node("Reshape", "sum row", "wide"),
+        node("Div", "e wide"),
+    ]
+    proto = model(nodes, {"x": [1, 4, 4]}, ["y"], {"one": np.array([1]), "row": np.array([1, 4, 1])})
+    graph = canonical(read_onnx(proto))
+    assert "softmax" not in {n.operation for n in graph.nodes}
+    assert compared(proto, graph) < 1e-5

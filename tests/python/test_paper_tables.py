@@ -171,8 +171,8 @@ def test_wrong_results_have_their_probability() -> None:
 
 
 def test_predictions_name_the_run_that_decrypted_to_them(morshed: dict[str, Any]) -> None:
-    """A predicted accuracy names the encrypted run that confirmed it. If there is no such run or it was wrong, the table has
-    "not run"."""
+    """A predicted accuracy names the encrypted run that confirmed it. If no run confirmed the accuracy, or the run was
+    wrong, the table has "not run"."""
     case = "table10/2_2/step/numerical/200x10"
     ran = tfhe_row(case, 20.0, wrong=0)
     shares = {"start": 0.25, "exact": 0.5, "real": 0.505, "least_squares": 0.9, "error": 0.003, "allowed": 0.005}
@@ -400,7 +400,9 @@ def test_every_run_has_a_valid_command_and_a_page(machine: Any) -> None:
 
 
 def test_files_are_named_by_any_card(machine: Any) -> None:
-    """File names contain the letters and digits by which cards differ. The pages of Kim's figures read all such files."""
+    """File names contain the letters and digits by which cards differ. The pages of Kim's figures read the files of all
+    cards.
+    """
     from benchmarks.papers import kim as kim_tables
     from benchmarks.papers import run as papers
 

@@ -305,8 +305,8 @@ def branches(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def test_equal_calls_on_independent_data_are_one_launch() -> None:
-    """A program counts equal independent calls as one launch. GPUs replay such calls as one launch; the bits are compared
-    there.
+    """A program counts equal independent calls as one launch. GPUs replay equal independent calls as one launch; the bits
+    are compared there.
 
     """
     p = Party(opened("bgv", "cpu"))

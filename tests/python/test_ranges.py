@@ -157,8 +157,9 @@ def test_bounds_include_unused_places() -> None:
 @pytest.mark.parametrize("degree", [5, 7, 9])
 @pytest.mark.parametrize("middle", [2.9, 3.0, 3.15, 4.0])
 def test_a_series_may_exceed_the_room_at_unused_places(degree: int, middle: float) -> None:
-    """A declared bound covers only the values, so T_k at the unused places may exceed the room. In this case the result is
-    refused.
+    """A declared bound covers only the values, so T_k at the unused places may exceed the room. If T_k exceeds the room at
+    an unused place, the result is refused.
+
     """
     p, c = wide(), np.eye(10)[degree]
     v = np.random.default_rng(degree).uniform(-0.9, 0.9, 5)
@@ -206,8 +207,9 @@ def test_complex_arguments_of_a_series() -> None:
 
 @pytest.mark.parametrize("bound", [37.3, 1 / 3, 1000.1, math.pi])
 def test_a_series_of_values_divided_by_their_bound(bound: float) -> None:
-    """Bounds in files are rounded up. Values scaled by such a bound are still accepted as arguments of a polynomial on the
-    interval.
+    """Bounds in files are rounded up. Values scaled by a bound that was rounded up are still accepted as arguments of a
+    polynomial on the interval.
+
     """
     p, c = wide(), np.ones(16) / 16
     v = np.random.default_rng(3).uniform(-bound, bound, 2048)

@@ -106,8 +106,9 @@ def test_an_incomplete_request_ends_its_readers(secret: Any, tmp_path: Path) -> 
 
 
 def test_request_bodies_are_in_memory_or_files(tmp_path: Path) -> None:
-    """Request bodies are stored in memory, then in files. One client may use half of this memory. Memory and files are
-    released when the body is closed.
+    """Request bodies are stored in memory, then in files. One client may use half of the memory for request bodies. Memory
+    and files are released when the body is closed.
+
     """
     spool = Spool(160)
     first, second = spool.take("ann", 80, tmp_path / "first"), spool.take("ann", 80, tmp_path / "second")

@@ -123,8 +123,9 @@ def test_options_precede_variables_and_files(
 def test_an_invalid_variable(
     served: list[Settings], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If a variable is invalid, the error names the option and the variable. Kubernetes sets such a value if a Service has
-    this name.
+    """If a variable is invalid, the error names the option and the variable. Kubernetes sets an invalid value of a variable
+    if a Service has the variable's name.
+
     """
     monkeypatch.setenv("HELIOGRAPH_PORT", "tcp://10.0.0.1:8443")
     assert command(["serve", "digits.hgm", "--store", "x"]) == 2

@@ -110,8 +110,9 @@ def some(names: Iterable[str]) -> list[str]:
 
 
 def require_gpu() -> None:
-    """Skips the test if host and device share memory. In this case, no launches were counted when the operands were
-    computed.
+    """Skips the test if host and device share memory. If host and device share memory, no launches were counted when the
+    operands were computed.
+
     """
     party("w64")
     if traffic()["launches"] == 0:

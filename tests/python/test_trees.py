@@ -12,6 +12,7 @@ import pytest
 
 import heliograph as hg
 from heliograph import ml
+from heliograph.cli import run
 from heliograph.ml.trees import paths, products
 from heliograph.ml.trees.compile import compile_ensemble
 from heliograph.ml.trees.ensemble import Builder, Condition
@@ -129,7 +130,7 @@ def test_a_limit_refuses_before_keys_exist() -> None:
 def xgboost_models() -> dict[str, tuple[Any, Any, Any]]:
     """Returns models of XGBoost with samples and targets."""
     xgb = pytest.importorskip("xgboost")
-    xgb.set_config(nthread=2, verbosity=0)
+    xgb.set_config(nthread=1, verbosity=0)
     kinds = ["c", "q", "c"]
     return {
         "binary, missing": (xgb.XGBClassifier(n_estimators=9, max_depth=4), MIXED, TARGET),
@@ -269,7 +270,7 @@ def made(conditions: int, trees: int, depth: int, outputs: int, seed: int) -> An
 
 @pytest.mark.parametrize(
     ("conditions", "trees", "depth", "outputs"),
-    [(1, 1, 1, 1), (3, 2, 0, 2), (40, 6, 6, 3), (9, 20, 2, 5), (1000, 130, 5, 1)],
+    [(1, 1, 1, 1), (3, 2, 0, 2), (40, 3, 6, 2), (9, 20, 2, 5), (1000, 130, 5, 1)],
 )
 def test_random_ensembles(conditions: int, trees: int, depth: int, outputs: int) -> None:
     """Random ensembles, of single leaves to 1,000 conditions: both schemes are within 2^-20 of the largest leaf."""
@@ -346,10 +347,47 @@ def test_bundles_and_services(tmp_path: Path) -> None:
         assert np.abs(half.predict_proba(values) - estimator.predict_proba(samples[:3])).max() < 1e-5
         alone = half.decrypt(secret, whole.run(server, half.encrypt(secret, samples[0])), like=samples[0])
         assert np.abs(alone - values[0]).max() < 1e-5
+        with pytest.raises(hg.ShapeError, match="at least one sample"):
+            model.simulate(samples[:0])
         with pytest.raises(hg.MissingKeyError, match="client's half"):
             half._form.model.clear(samples)
     labelled = model.export(tmp_path / "l.hgm", labels=["a", "b", "c"])
     assert set(labelled.predict(values).tolist()) <= {"a", "b", "c"}
+
+
+def test_a_service_of_trees(tmp_path: Path) -> None:
+    """A service answers requests for a bundle of trees."""
+    pytest.importorskip("uvicorn")
+    estimator, samples = fitted("a forest of three classes")
+    whole = ml.compile(estimator, samples).export(tmp_path / "forest.hgm")
+    with hg.serving.local(tmp_path / "forest.hgm") as address:
+        client = hg.Client(address, model="forest", digest=whole.digest)
+        client.upload_keys(hg.SecretKey.generate(client.model.parameters))
+        assert np.array_equal(client.model.predict(client.run(samples[:3])), estimator.predict(samples[:3]))
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`heliograph compile` writes a bundle of a model file, prints the report, and never loads pickles."""
+    lgb = pytest.importorskip("lightgbm")
+    lgb.LGBMClassifier(n_estimators=3, max_depth=3, verbose=-1).fit(CELLS, ILL).booster_.save_model(tmp_path / "m.txt")
+    np.save(tmp_path / "x.npy", CELLS)
+    arguments = [
+        "compile",
+        str(tmp_path / "m.txt"),
+        "--calibrate",
+        str(tmp_path / "x.npy"),
+        "--out",
+        str(tmp_path / "m.hgm"),
+    ]
+    assert run(arguments) == 0
+    assert "sums of paths" in capsys.readouterr().out
+    bundle = hg.ModelBundle.load(tmp_path / "m.hgm")
+    assert bundle.kind == "ensemble"
+    assert run(arguments) == 1  # the file exists
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    arguments[3] = str(tmp_path / "objects.npy")
+    assert run([*arguments, "--force"]) == 1
+    assert "must be a .npy file of numbers" in capsys.readouterr().err
 
 
 def test_names_of_columns() -> None:

@@ -213,7 +213,7 @@ def secret_of(key: Any, parameters: Any) -> Any:
 
 @SCHEMES
 def test_files_of_format_1_with_a_name(scheme: str) -> None:
-    """In format 1, the hash of a set includes its name. Such files are loaded into the same set as files of format 2."""
+    """In format 1, the hash of a set includes its name. Files of format 1 are loaded into the same set as files of format 2."""
     secret, keys, _, x = own(scheme)
     server = hg.Server(keys)
     container = parse((x + 1).to_bytes())

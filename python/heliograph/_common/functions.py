@@ -275,8 +275,8 @@ def sum(x: T, axis: Axis = None, *, keys: Any = None, progress: Progress | None 
     (`hg.ckks.sum_rotations`); in BFV and BGV it needs those below N/2 and the key for the column exchange.
 
     Only the tensor's first `slots` values are added. The content of the unused slots is unknown after ``x - mean``, or if
-    the tensor comes from a file that does not state it. In these cases a plaintext mask clears the unused slots first. A
-    mask takes one level in CKKS and adds noise in BFV and BGV.
+    the tensor comes from a file that does not state it. If the content of the unused slots is unknown, a plaintext mask
+    clears these slots first. A mask takes one level in CKKS and adds noise in BFV and BGV.
 
     Raises ShapeError, DtypeError, MissingKeyError, and LevelError if no level is left for a mask.
 

@@ -218,7 +218,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor]
         For a set of exact integers (`Parameters.exact`), decryption raises RoomError for values that may have wrapped modulo
         t. Values pass if a bound proves that they fit. The bound follows from the values that this process encrypted, from
         the `bound` given at encryption, or from the largest value that this key encrypted in this process; the last two
-        trust the noise and range fields of files. Without such a bound, values pass if all are within 2^-14 t/2; a wrapped,
+        trust the noise and range fields of files. Without a bound, values pass if all are within 2^-14 t/2; a wrapped,
         uniformly distributed value is that small with probability 2^-14.
 
         ``checked=True``, or `hg.strict`, requires a bound that this process itself derived, which loaded data never has.
@@ -229,8 +229,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor]
         exceeds it.
 
         The estimate is a bound, so a result may be right although its estimate is exhausted. ``beyond_estimate=True``
-        decrypts such a result and raises NoiseError only if the measured noise leaves less than one bit. The measured noise
-        is no
+        decrypts a result with an exhausted estimate, and raises NoiseError only if the measured noise leaves less than one
+        bit. The measured noise is no
         proof: noise with few distinct values, as of constant data that was doubled often, may wrap unnoticed.
 
         >>> secret.decrypt(x - 6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from heliograph.ml.chains import with_softmax
 from heliograph.ml.draft import Draft
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Graph
@@ -33,7 +34,7 @@ def canonical(graph: Graph) -> Graph:
     [('dense', [[2.0, 3.0]])]
     """
     with np.errstate(all="ignore"):  # constants that are not finite are refused below
-        draft = lower(graph)
+        draft = lower(with_softmax(graph))
         simplify(draft, (*MERGES, *PATTERNS))  # before scales move into layers, which hides patterns
         simplify(draft, RULES)
         simplify(draft, (*RULES, *PATTERNS))

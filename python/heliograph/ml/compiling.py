@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from heliograph import _core
 from heliograph._common.arguments import count_of, described, real
+from heliograph.ml.canonical import canonical
 from heliograph.ml.errors import AccuracyError, ModelError
 from heliograph.ml.estimators import EstimatorModel, compile_estimator
 from heliograph.ml.fitted import kind_of
 from heliograph.ml.graph import Graph
 from heliograph.ml.model import Model
+from heliograph.ml.networks.compiling import compile_graph
+from heliograph.ml.read.onnx import read_onnx
+from heliograph.ml.read.torch import read_torch
 from heliograph.ml.trees import lightgbm, sklearn, xgboost
 from heliograph.ml.trees.compile import compile_ensemble
 from heliograph.ml.trees.ensemble import Ensemble
@@ -89,6 +91,8 @@ def compile(
       interval (`hg.ckks.approximate`).
     - `intervals`: with "proven" the intervals cover all samples inside `ranges`, by interval arithmetic over the layers.
       Clients without the weights then refuse all samples that could be wrong. Wider intervals need a larger `degree`.
+
+    Options of networks are those of `heliograph.ml.networks.compile_graph`.
 
     If the model was fitted with column names, the columns of data frames are matched by name.
 
@@ -252,29 +256,19 @@ def _of_lightgbm(model: Any) -> tuple[Ensemble, Callable[[Any], Any] | None]:
     return found, model.predict
 
 
-def _part(name: str) -> ModuleType:
-    """Imports a module of networks at first use. Raises ModelError if this installation lacks it."""
-    try:
-        return importlib.import_module(f"heliograph.ml.{name}")
-    except ModuleNotFoundError as error:
-        if not str(error.name).startswith("heliograph"):
-            raise
-        raise ModelError(
-            f"cannot compile networks with this installation; a model must be {KINDS[0]}, or a file of one"
-        ) from None
-
-
 def _network(model: Any, calibrate: Any, options: dict[str, Any]) -> Model:
-    """Compiles an ONNX file, a torch.nn.Module or a graph."""
-    networks = _part("networks")
+    """Compiles an ONNX file, a torch.nn.Module or a graph. Raises ParameterError without calibration data."""
+    if calibrate is None:
+        raise _core.ParameterError(
+            "cannot compile a network without calibration data: calibrate= must be samples of its input"
+        )
     if isinstance(model, Graph):
         graph = model
     elif isinstance(model, (str, os.PathLike)):
-        graph = _part("canonical").canonical(_part("read.onnx").read_onnx(os.fspath(model)))
+        graph = canonical(read_onnx(os.fspath(model)))
     else:
-        graph = _part("canonical").canonical(_part("read.torch").read_torch(model, calibrate))
-    made: Model = networks.compile_graph(graph, calibrate, **{k: v for k, v in options.items() if v is not None})
-    return made
+        graph = canonical(read_torch(model, calibrate))
+    return compile_graph(graph, calibrate, **{name: value for name, value in options.items() if value is not None})
 
 
 def _require_accuracy(model: EstimatorModel | EnsembleModel, accuracy: float | None) -> None:

@@ -119,6 +119,7 @@ class Output:
         if not self.probability:
             raise _core.DtypeError(f"{name} has no probabilities")
         if self.probability == "average":
+            values = np.clip(values, -1 if values.shape[-1] == 1 else 0, 1)  # errors of CKKS may lead beyond
             if values.shape[-1] == 1:
                 return np.concatenate([(1 - values) / 2, (1 + values) / 2], axis=-1)
             sums = values.sum(-1, keepdims=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from heliograph.ml import shapes
 from heliograph.ml.canonical import canonical
+from heliograph.ml.chains import with_softmax
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Array, Graph, Node
 from heliograph.ml.interpreter import run
@@ -98,7 +99,7 @@ def partition(graph: Graph) -> Partition:
 
     Raises ModelError if an operator needs clear values that depend on a layer, or an output does not depend on one.
     """
-    graph = _without_nan_checks(graph)
+    graph = with_softmax(_without_nan_checks(graph))
     if not graph.dtypes:
         return Partition(None, graph)
     clear = _clear_values(graph)

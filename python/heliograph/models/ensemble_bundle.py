@@ -5,7 +5,9 @@ The header holds the client's half: conditions, classes, and the layout of bits 
 
 from __future__ import annotations
 
+import base64
 import math
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -39,8 +41,8 @@ from heliograph.models.estimator_bundle import classes_fields, read_classes, wor
 from heliograph.models.header import count_in, damaged, fields_of, list_in, real_in, text_in
 
 Arrays = dict[str, npt.NDArray[Any]]
-_MOST_CONDITIONS, _MOST_CATEGORIES, _MOST_PLACES, _MOST_ROTATIONS = 1 << 16, 1 << 16, 1 << 18, 1 << 16
-_LONGEST_NAME = 200
+_MOST_CONDITIONS, _MOST_CATEGORIES, _MOST_PLACES, _MOST_ROTATIONS = 1 << 16, 1 << 16, 1 << 22, 1 << 16
+_LONGEST_NAME, _LONGEST_TEXT = 200, 1 << 20
 _CASTS = ("", "truncate", "floor")
 _FIELDS = ("accepts", "cast", "classes", "columns", "conditions", "evaluation", "features", "name", "needs", "output")
 
@@ -51,35 +53,63 @@ def _bool(value: Any, what: str) -> bool:
     return value
 
 
-def _condition_fields(one: Condition) -> list[Any]:
-    zero = -1 if one.zero is None else int(one.zero)
-    categories = None if one.categories is None else [value.hex() for value in one.categories]
-    return [one.feature, one.threshold.hex(), one.missing, zero, categories, one.member]
+def _packed(array: npt.NDArray[Any], dtype: str) -> str:
+    """Returns an array as text: little-endian numbers, compressed by zlib, in base64. Headers are limited to 1 MiB."""
+    return base64.b64encode(zlib.compress(np.ascontiguousarray(array, dtype=dtype).tobytes(), 9)).decode()
 
 
-def _condition(value: Any, features: int) -> Condition:
-    if not isinstance(value, list) or len(value) != 6:
-        raise damaged("a condition must be a list of six fields")
-    feature, threshold, missing, zero, categories, member = value
-    zero = count_in(zero, "rule for zeros", -1, 1)
-    threshold = (
-        {"inf": math.inf, "-inf": -math.inf}.get(threshold) or real_in(threshold, "threshold") if threshold else math.nan
-    )
-    if math.isnan(threshold):
-        raise damaged("a threshold must be a number")
-    members = None
-    if categories is not None:
-        members = tuple(real_in(one, "category") for one in list_in(categories, "categories", _MOST_CATEGORIES))
-        if list(members) != sorted(set(members)):
+def _unpacked(value: Any, dtype: str, shape: tuple[int, ...], what: str) -> npt.NDArray[Any]:
+    """Reads an array from its text. Raises DamagedFileError for another size."""
+    text, size = text_in(value, what, _LONGEST_TEXT), math.prod(shape) * np.dtype(dtype).itemsize
+    try:
+        reader = zlib.decompressobj()
+        data = reader.decompress(base64.b64decode(text, validate=True), size + 1)
+    except (ValueError, zlib.error):
+        raise damaged(f"{what} must be numbers, compressed by zlib, in base64") from None
+    if len(data) != size or not reader.eof or reader.unused_data:
+        raise damaged(f"{what} must have {math.prod(shape):,} numbers")
+    return np.frombuffer(data, dtype=dtype).reshape(shape)
+
+
+def _conditions_fields(conditions: tuple[Condition, ...]) -> dict[str, Any]:
+    flags = [
+        one.missing + 2 * (0 if one.zero is None else 1 + one.zero) + 8 * one.member + 16 * (one.categories is not None)
+        for one in conditions
+    ]
+    return {
+        "categories": [[value.hex() for value in one.categories] for one in conditions if one.categories is not None],
+        "count": len(conditions),
+        "features": _packed(np.array([one.feature for one in conditions], dtype=np.int64), "<u4"),
+        "flags": _packed(np.array(flags, dtype=np.int64), "u1"),
+        "thresholds": _packed(np.array([one.threshold for one in conditions], dtype=np.float64), "<f8"),
+    }
+
+
+def _conditions(value: Any, features: int) -> tuple[Condition, ...]:
+    """Reads the conditions of a file. Raises DamagedFileError."""
+    fields = fields_of(value, "categories", "count", "features", "flags", "thresholds")
+    count = count_in(fields["count"], "number of conditions", 0, _MOST_CONDITIONS)
+    places = _unpacked(fields["features"], "<u4", (count,), "features")
+    flags = _unpacked(fields["flags"], "u1", (count,), "flags")
+    thresholds = _unpacked(fields["thresholds"], "<f8", (count,), "thresholds")
+    if np.isnan(thresholds).any() or (places >= features).any() or (flags >= 32).any() or ((flags >> 1 & 3) == 3).any():
+        raise damaged("a condition must have a feature of the model, a threshold that is a number, and known flags")
+    sets = []
+    for one in list_in(fields["categories"], "categories", count):
+        members = [real_in(value, "category") for value in list_in(one, "categories", _MOST_CATEGORIES)]
+        if members != sorted(set(members)):
             raise damaged("the categories of a condition must rise")
-    return Condition(
-        count_in(feature, "feature", 0, features - 1),
-        threshold,
-        _bool(missing, "missing"),
-        None if zero < 0 else bool(zero),
-        members,
-        _bool(member, "member"),
-    )
+        sets.append(tuple(members))
+    if len(sets) != int((flags >> 4).sum()):
+        raise damaged("each condition of categories must have its categories")
+    rest = iter(sets)
+    return tuple(
+        Condition(
+            int(place), float(threshold), bool(flag & 1), None if not flag >> 1 & 3 else (flag >> 1 & 3) == 2,
+            next(rest) if flag >> 4 else None, bool(flag >> 3 & 1),
+        )
+        for place, threshold, flag in zip(places, thresholds, flags.tolist(), strict=True)
+    )  # fmt: skip
 
 
 def _output_fields(output: Output) -> dict[str, Any]:
@@ -114,8 +144,9 @@ def _evaluation_fields(client: Any) -> dict[str, Any]:
         }
     layout = client.layout
     return {
-        "bits": None if layout.shared else layout.bits[:, :, : layout.width].tolist(),
+        "bits": None if layout.shared else _packed(layout.bits[:, :, : layout.width], "<i4"),
         "centre": [float(value).hex() for value in client.centre],
+        "inputs": layout.inputs,
         "period": layout.period,
         "reach": client.reach.hex(),
         "region": layout.region,
@@ -139,7 +170,7 @@ def _products_client(fields: dict[str, Any], conditions: int, parameters: Any) -
 
 
 def _paths_client(fields: dict[str, Any], conditions: int, parameters: Any) -> PathsClient:
-    fields = fields_of(fields, "bits", "centre", "period", "reach", "region", "scheme", "unit", "width")
+    fields = fields_of(fields, "bits", "centre", "inputs", "period", "reach", "region", "scheme", "unit", "width")
     if not isinstance(parameters, ckks.Parameters) or parameters.slots != parameters.period:
         raise damaged("an ensemble of paths must have a set of CKKS with a power of two of slots")
     slots = int(parameters.slots)
@@ -153,28 +184,14 @@ def _paths_client(fields: dict[str, Any], conditions: int, parameters: Any) -> P
             raise damaged("a period must be a power of two that holds all conditions")
         bits = paths.shared_bits(conditions, period, slots)
     else:
-        bits = _places(fields["bits"], conditions, width, slots)
+        inputs = count_in(fields["inputs"], "number of inputs", 1, _MOST_PLACES // (2 * width))
+        places = _unpacked(fields["bits"], "<i4", (inputs, 2, width), "bits").astype(np.int64)
+        if (places < -1).any() or (places >= conditions).any():
+            raise damaged("bits must be numbers of conditions, or -1")
+        bits = np.tile(places, slots // width)
     terms = -np.ones((1, slots), dtype=np.int64)
     layout = paths.Layout(slots, width, region, period, fields["bits"] is None, bits, terms)
     return PathsClient(parameters, layout, len(centre), unit, centre, reach)
-
-
-def _places(value: Any, conditions: int, width: int, slots: int) -> npt.NDArray[np.int64]:
-    """Reads the conditions of slots [inputs, 2, width], and repeats them to all slots."""
-    pieces = list_in(value, "bits", 1 << 10)
-    if not pieces or len(pieces) * 2 * width > _MOST_PLACES:
-        raise damaged(f"bits must have 1 to {_MOST_PLACES:,} places")
-    for piece in pieces:
-        for part in list_in(piece, "bits", 2):
-            for one in list_in(part, "bits", width):
-                count_in(one, "number of a condition", -1, conditions - 1)
-    try:
-        array = np.array(pieces, dtype=np.int64)
-    except ValueError:
-        array = np.zeros(0, dtype=np.int64)
-    if array.shape != (len(pieces), 2, width):
-        raise damaged(f"bits must have shape [ciphertexts, 2, {width}]")
-    return np.tile(array, slots // width)
 
 
 def _trees(arrays: Arrays, conditions: int, outputs: int) -> tuple[tuple[Tree, ...], npt.NDArray[np.float64]]:
@@ -227,9 +244,7 @@ class EnsembleForm(Form):
         """Creates the model from a file's fields and arrays."""
         fields = fields_of(description, *_FIELDS)
         features = count_in(fields["features"], "number of features", 1, MOST_FEATURES)
-        conditions = tuple(
-            _condition(one, features) for one in list_in(fields["conditions"], "conditions", _MOST_CONDITIONS)
-        )
+        conditions = _conditions(fields["conditions"], features)
         evaluation = fields["evaluation"]
         scheme = evaluation.get("scheme") if isinstance(evaluation, dict) else None
         if scheme not in ("CKKS", "BGV"):
@@ -271,7 +286,7 @@ class EnsembleForm(Form):
             "cast": cast,
             "classes": classes_fields(np.asarray(ensemble.classes)) if self.typed else None,
             "columns": list(ensemble.names),
-            "conditions": [_condition_fields(one) for one in ensemble.conditions],
+            "conditions": _conditions_fields(ensemble.conditions),
             "evaluation": _evaluation_fields(self.model._client),
             "features": ensemble.features,
             "name": ensemble.name,
@@ -443,6 +458,11 @@ def _server(ensemble: Ensemble, client: Any) -> tuple[Any, Any]:
 def _export(model: EnsembleModel, path: Any, labels: Any = None, **texts: Any) -> ModelBundle:
     form = EnsembleForm(model, model.parameters(), model.needs, typed=labels is None)
     names = model._reader.ensemble.names
+    if len(model._reader.ensemble.conditions) > _MOST_CONDITIONS:
+        raise _core.ParameterError(
+            f"cannot export this model: it must have at most {_MOST_CONDITIONS:,} conditions, and has "
+            f"{len(model._reader.ensemble.conditions):,}; use fewer or shallower trees"
+        )
     if any(len(name) > _LONGEST_NAME for name in names):
         raise _core.ParameterError(
             f"cannot export this model: names of columns must have at most {_LONGEST_NAME} characters; fit it without names"

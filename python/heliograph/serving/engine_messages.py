@@ -11,7 +11,7 @@ ErrorFields = dict[str, Any]  # an error as JSON (`errors.to_json`)
 
 @dataclass(frozen=True)
 class Message:
-    """A message. The fields of a message are JSON values."""
+    """A message between the service and an engine. The fields of a message are JSON values."""
 
     def encode(self) -> bytes:
         """Returns the message as one line of text."""

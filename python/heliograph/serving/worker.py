@@ -234,8 +234,8 @@ class Worker:
             return error
 
     def _begin(self, job: Read) -> None:
-        """Reads a request while it arrives, on a separate thread because its client may be slow. The service starts one such
-        reading at a time.
+        """Reads a request while it arrives, on a separate thread because its client may be slow. The service starts one
+        early reading at a time.
 
         """
         incoming, future = IncomingRequest(job.request, sum(job.parts)), Future[Compute]()

@@ -17,7 +17,7 @@ class Cost:
     reading: float | None  #: the part of `seconds` that reading the table takes
 
     def rows(self) -> list[tuple[str, str]]:
-        """Returns the line of `explain`."""
+        """Returns the label and the text of the forecast, as `explain` shows them."""
         if self.seconds is None or self.reading is None:
             return [("forecast", "unknown on this device")]
         return [

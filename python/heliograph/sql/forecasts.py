@@ -154,7 +154,7 @@ def _other(layout: Layouts, filters: list[str], sums: list[Monomial]) -> Layouts
 
 
 def forecast_row(layout: Layouts) -> list[tuple[str, str]]:
-    """Returns the line of `explain`."""
+    """Returns the label and the text of the forecast, as `explain` shows them."""
     filters, sums = _typical_columns(layout)
     text = _typical(layout, filters, sums)
     while filters:  # tries fewer conditions until the layout's depth allows the query

@@ -18,8 +18,8 @@ _ALL_ROWS: Linear = ((ROWS, 1),)
 
 
 class BlockSums:
-    """A query on some blocks of rows. `read` returns the vectors of these blocks or rows. Results are dropped after their
-    last use.
+    """A query on some blocks of rows. `read` returns the vectors of the query's blocks or rows. Results are dropped after
+    their last use.
 
     """
 

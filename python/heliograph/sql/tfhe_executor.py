@@ -44,8 +44,8 @@ def either(a: Mask, b: Mask) -> Mask:
 
 
 class Rows:
-    """A query on some rows. `read` returns the vectors of these blocks or rows. Intermediate results are cached for these
-    rows.
+    """A query on some rows. `read` returns the vectors of the query's blocks or rows. Intermediate results are cached for
+    the query's rows.
 
     """
 

@@ -129,7 +129,8 @@ class Bootstrap {
   /// long tails, and a bound on the last rounding.
   double own_noise() const {
     const double rho = std::log2(context_.bootstrapper().lowest_modulus() / scale_);
-    // Effect of errors of y and y^2 on values. This effect has long tails for y near 0, and a quarter of all y are near 0.
+    // Effect of errors of y and y^2 on values. The effect of errors of y has long tails for y near 0, and a quarter of all y
+    // are near 0.
     const double inside = stages_.rounding() + 5.5 + std::log2(kSineRange) + rho;
     const double angle = rho - std::log2(2 * std::numbers::pi);
     // 2.72 is log2 of (2 pi)^2 / 6; with the cubic correction, the next term of the series remains

@@ -100,8 +100,8 @@ struct Reading {
 
  private:
   /// Removes the highest power of an odd wave. The function subtracts b times the sum of sin(t), sin(3 t), ...,
-  /// sin((p - 1) t), which is sin^2(p t / 2) / sin(t). This sum is 0 at each step and has derivative 0 there, except at
-  /// t = 0 and pi. The magnitude of this sum is at most 0.73 p / 2.
+  /// sin((p - 1) t), which is sin^2(p t / 2) / sin(t). The sum of sines is 0 at each step and has derivative 0 there, except
+  /// at t = 0 and pi. The magnitude of the sum of sines is at most 0.73 p / 2.
   void shorten() {
     const Complex last = polynomial.back();
     const double half = static_cast<double>(polynomial.size()) / 2, b = 2 * std::abs(last);

@@ -150,7 +150,7 @@ class InverseRootFromZero final : public InverseRoot {
  public:
   InverseRootFromZero(double low, double high) : InverseRoot(low, high, "1 / sqrt") {}
 
-  /// These bounds of y hold for arguments of at least `low`; for smaller arguments y is at most 1.5^steps times as large.
+  /// The bounds of y hold for arguments of at least `low`; for smaller arguments y is at most 1.5^steps times as large.
   Relative bounded(const Operand& given, const Evaluator& by, double wanted, const std::string& guard) const {
     const auto [start, steps] = plan(wanted);
     const Operand x = without_errors(given, by);

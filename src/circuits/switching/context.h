@@ -187,9 +187,9 @@ struct KeysData {
 /// digits of x, rounded to an integer of `bits` bits, in two's complement.
 ///
 /// Digits of m bits are read from the lowest. In the phase for digit k, the digit has the unit 2^-(m + 1) turns, and one
-/// more bit is above it. A first bootstrap reads the bit above the digit. The bit and digit k - 1 are subtracted from the
-/// phase, and a second bootstrap reads the digit. The digits below k - 1 move the phase by less than 2^-m units; half of
-/// this amount is subtracted. If a phase is halfway between two digits, both bootstraps may err by one step. The table's
+/// more bit is above it. A first bootstrap reads the bit above the digit. This bit and the digit k - 1 are subtracted from
+/// the phase; then a second bootstrap reads the digit k. The digits below k - 1 move the phase by less than 2^-m units; half
+/// of this amount is subtracted. If a phase is halfway between two digits, both bootstraps may err by one step. The table's
 /// values are symmetric around 0, so that a phase beyond an end of the range gives the integer at that end.
 std::shared_ptr<const tfhe::Circuit> digits_circuit(const tfhe::Spec& spec, unsigned bits);
 

@@ -138,7 +138,7 @@ class Lowerer : LimbWriter {
   void take(const device::Zero& c) {
     for (std::size_t i = 0; i < c.out.items(); ++i) {
       for (std::size_t k = 0; k < c.out.components; ++k) {
-        // These zeros have the primes of the limbs to which they are added.
+        // The added zeros have the primes of the limbs to which they are added.
         for (std::size_t l = 0; l < c.out.limbs; ++l) write(c.out, i, k, l, zero(0, false));
       }
     }

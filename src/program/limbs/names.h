@@ -65,7 +65,7 @@ class Names {
   void grow(const Declared& d);
   void finish(const Listing& listing, const std::string& name, u32 which);
 
-  /// Finds the input whose component is a result that no chip stores. This input has the result's name, or is the only
+  /// Finds the input whose component is a result that no chip stores. The found input has the result's name, or is the only
   /// candidate by name, or the only unused input.
   void pass(const Listing& listing, const std::string& part, u32 which, u32 component);
 

@@ -279,7 +279,7 @@ class Placer {
     return true;
   }
 
-  // Limited memory: the value with the latest next use moves to the host once. A step that reads such a value reloads it as
+  // Limited memory: the value with the latest next use moves to the host once. A step that reads a moved value reloads it as
   // a new value.
 
   u32 now(u32 v) const { return v < now_.size() ? now_[v] : v; }

@@ -25,7 +25,8 @@ struct Words {
   std::map<std::string, std::array<math::u64, program::limbs::kPrimes>> scalars;  // metadata of inputs and results
   std::map<std::string, AnyCiphertext> takes, gives;                              // inputs and results without words
   std::map<std::string, std::size_t> take_numbers, give_numbers;                  // index of the item in its tensor
-  /// The written program, if its results have the recording's bits. Such results also have the recorded results' metadata.
+  /// The written program, if its results have the recording's bits. Results with the recording's bits also have the recorded
+  /// results' metadata.
   std::shared_ptr<const Program::State> exact;
 };
 

@@ -37,7 +37,7 @@ class Magnitude {
   friend Magnitude operator*(const Magnitude& a, const Magnitude& b);
   /// Returns a - b for known a >= b.
   friend Magnitude operator-(const Magnitude& a, const Magnitude& b);
-  /// Returns whether both are known and a is at most b.
+  /// Returns whether a and b are known and a is at most b.
   friend bool operator<=(const Magnitude& a, const Magnitude& b);
   friend bool operator==(const Magnitude&, const Magnitude&) = default;
 

@@ -9,10 +9,10 @@ namespace heliograph::exact {
 
 namespace {
 
-/// Let V be the total sub-Gaussian variance of a sum of many independent terms. A coefficient that is such a sum exceeds
-/// kDeviations sqrt(V) with probability below 2 e^(-kDeviations^2 / 2) = 2^-86. One of a million coefficients exceeds this
-/// bound with probability below 2^-64. rlwe::NoiseModel uses 2^-128; this limit remains, because score files and services of
-/// earlier versions depend on the plan.
+/// Let V be the total sub-Gaussian variance of a sum of many independent terms. A coefficient that is a sum of variance V
+/// exceeds kDeviations sqrt(V) with probability below 2 e^(-kDeviations^2 / 2) = 2^-86. One of a million coefficients
+/// exceeds this bound with probability below 2^-64. rlwe::NoiseModel uses 2^-128; this limit remains, because score files
+/// and services of earlier versions depend on the plan.
 constexpr double kDeviations = 11;
 /// Largest number of spread coefficients per ciphertext (coefficients that are expanded to one ciphertext each). A larger
 /// number takes more key switches; a smaller number takes more ciphertexts, hence more bytes.

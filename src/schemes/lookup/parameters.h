@@ -1,17 +1,17 @@
 // Private look-up: parameters, and computations common to server and client.
 //
 // A matrix D holds bytes minus 128, [row i][column j]. A question for row r is q_i = (word i of the mask) + e_i + 2^24 [i =
-// r] modulo 2^32. kStep of these words are the body -a S + e of a ring ciphertext under a fresh secret S; the masks a follow
-// from the table's seed. The server's product b_j = sum_i D_ij q_i has, under S, the phase 2^24 D_rj + noise with the
-// precomputed mask p_j:
+// r] modulo 2^32. kStep words q_i are the body -a S + e of a ring ciphertext under a fresh secret S; the masks a follow from
+// the table's seed. The server's product b_j = sum_i D_ij q_i has, under S, the phase 2^24 D_rj + noise with the precomputed
+// mask p_j:
 //   b_j + (constant coefficient of p_j S),   p_j = sum over the parts of N rows of D_j(X^-1) a   modulo X^N + 1.
 //
-// kStep of these products are packed in one ring ciphertext (InsPIRe, section 3). The constant coefficient is N^-1 times the
-// sum of all automorphisms. So with A_t = N^-1 sum_j X^j turn_t(p_j), the phase of column j is coefficient j of
+// kStep products b_j are packed in one ring ciphertext (InsPIRe, section 3). The constant coefficient is N^-1 times the sum
+// of all automorphisms. So with A_t = N^-1 sum_j X^j turn_t(p_j), the phase of column j is coefficient j of
 //   sum_j b_j X^j + sum over odd t of A_t turn_t(S)   modulo Q.
 // Each turn_t(S) is switched to its predecessor on the path t = 5^i, 5^(i-1), ..., 1, and finally -1 to 1. Two keys,
-// rotated, serve all of these switches; the client sends their bodies. All masks are known in advance, and so are all their
-// digits. The work per question is one sum of 2046 products of polynomials per kStep columns.
+// rotated, serve all key switches of the path; the client sends their bodies. All masks are known in advance, and so are all
+// their digits. The work per question is one sum of 2046 products of polynomials per kStep columns.
 #pragma once
 
 #include "base/secret.h"

@@ -176,8 +176,8 @@ std::size_t sum(const std::vector<std::size_t>& values) {
   return total;
 }
 
-/// Returns the number of elements to process at a time. These elements use at most half of the free memory. The number of
-/// elements is at most 32 times the bootstraps that the device runs in parallel.
+/// Returns the number of elements to process at a time. The elements of one pass use at most half of the free memory. The
+/// number of elements is at most 32 times the bootstraps that the device runs in parallel.
 std::size_t items_at_once(const Context& c, const PreparedCircuit& p, std::size_t items, std::size_t bytes_each) {
   const std::size_t room = c.session().free_memory() / 2,
                     fit = std::max<std::size_t>(1, room / std::max<std::size_t>(1, bytes_each));

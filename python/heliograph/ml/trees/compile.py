@@ -68,7 +68,7 @@ def compile_ensemble(
         x = Reader(ensemble).matrix(calibrate, "the calibration data")
         if not len(x):
             raise _core.ShapeError("the calibration data must have at least one sample, not 0")
-        ensemble = without_missing(ensemble, map(bool, np.isnan(ensemble.prepared(x)).any(axis=0)))
+        ensemble = without_missing(ensemble, [bool(column.any()) for column in np.isnan(ensemble.prepared(x)).T])
     if ensemble.depth > MOST_DEPTH:
         raise ModelError(f"cannot compile {ensemble.name}: its depth must be at most {MOST_DEPTH}, got {ensemble.depth}")
     reader = Reader(ensemble)
@@ -179,9 +179,10 @@ def _of_paths(ensemble: Ensemble, reveal: str) -> tuple[PathsClient, PathsServer
         layouts = _layouts(terms, n // 2, reveal)
         for largest, special in itertools.product(_LARGEST_PRIMES, _by_cost(levels)):
             parameters = _parameters(n, levels, terms, largest, special) if layouts else None
-            if layouts and parameters is None:
-                refused = f"{polynomial.levels} levels fit no set"
-            for layout in layouts if parameters is not None else ():
+            if parameters is None:
+                refused = f"{polynomial.levels} levels fit no set" if layouts else refused
+                continue
+            for layout in layouts:
                 centre, reach = (terms.constant + half) * terms.unit, float(half.max(initial=0.0)) + 0.5
                 client = PathsClient(parameters, layout, ensemble.outputs, terms.unit, centre, reach)
                 server = PathsServer(client, terms)

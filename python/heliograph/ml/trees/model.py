@@ -342,6 +342,8 @@ class Reader:
             x = x[:, order]
         if x.ndim != 2 or x.shape[1] != model.features:
             raise _core.ShapeError(f"{what} must have shape [count, {model.features} features], not {x.shape}")
+        if not len(x):
+            raise _core.ShapeError(f"{what} must have at least one sample, not 0")
         if np.isinf(x).any():
             row, column = np.argwhere(np.isinf(x))[0]
             raise _core.PlaintextRangeError(f"row {row}: feature {column} of {what} must be finite or missing, not infinite")

@@ -166,7 +166,8 @@ def _tree(builder: Builder, tree: Any, group: int, factor: float, where: str) ->
     values = np.zeros((count, builder.outputs))
     condition = [0] * count
     for node in range(count):
-        value = float(np.float32(_real(thresholds[node], f"split_conditions of {where}")))
+        with np.errstate(over="ignore"):
+            value = float(np.float32(_real(thresholds[node], f"split_conditions of {where}")))
         if sides[0][node] < 0:
             values[node, group] = factor * value
             continue

@@ -1,5 +1,5 @@
 // Copies between host and GPU through page-locked memory. From other host memory, the driver copies with one thread at a
-// fraction of this rate, and blocks the host.
+// fraction of the rate of page-locked copies, and blocks the host.
 #pragma once
 
 #include <condition_variable>
