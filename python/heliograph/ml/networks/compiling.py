@@ -80,7 +80,7 @@ def compile_graph(
     polynomials, choice, loss = search.run(accuracy)
     small = None if compact is None else flag(compact, "compact")
     circuit = Circuit(
-        network,
+        network.without_weights(),
         choice.design,
         choice.plan,
         polynomials,
