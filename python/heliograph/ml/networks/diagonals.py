@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from heliograph.ml.networks.layouts import Layout
 from heliograph.ml.networks.terms import Floats, Indices, Terms
@@ -31,8 +32,8 @@ class Diagonals:
 
     period: int
     numbers: Indices  #: number of each diagonal, ascending
-    index: Indices  #: position in `numbers` of each entry
-    slot: Indices  #: slot of each entry
+    index: npt.NDArray[np.int32]  #: position in `numbers` of each entry
+    slot: npt.NDArray[np.int32]  #: slot of each entry
     weights: Floats  #: weight of each entry
     baby: int  #: number of diagonals in a giant step
     rotations: tuple[int, ...]  #: steps of the baby and giant steps
@@ -115,9 +116,9 @@ def _made(steps: Indices, slot: Indices, weights: Floats, period: int, folds: tu
     numbers = _present(steps)
     place = np.zeros(int(numbers[-1]) + 1 if len(numbers) else 1, dtype=np.int64)
     place[numbers] = np.arange(len(numbers))
-    index = place[steps]
+    index = place[steps].astype(np.int32)
     baby, rotations = _split(numbers, period)
-    return Diagonals(period, numbers, index, slot, weights, baby, rotations, folds)
+    return Diagonals(period, numbers, index, slot.astype(np.int32), weights, baby, rotations, folds)
 
 
 def _present(values: Indices) -> Indices:
