@@ -173,6 +173,7 @@ def measure(name: str, case: Case, given: Any) -> dict[str, Any]:
     row |= found
     if given.encrypted:
         row |= encrypted(model, test, clear, given.encrypted, given.calls)
+        row["compact"] = bool(model.circuit.compact)
     return row
 
 

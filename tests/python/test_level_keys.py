@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ import numpy as np
 import pytest
 
 import heliograph as hg
+import resign
 import rigs
 from ckks_rig import SLOTS, Party, complexes, parameters, party, real, stranger
 from heliograph import _core
+from heliograph.cli import run
 
 LEVEL = 3
 
@@ -105,7 +109,7 @@ def test_matrices_take_keys_for_their_level(compact: bool, word_size: int) -> No
     assert np.ptp(precisions, axis=0).max() < 1.5
 
 
-def test_keys_for_levels_are_stored_in_files(tmp_path: Path) -> None:
+def test_keys_for_levels_are_stored_in_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Keys from a file give the same bits, also if they stay in the file; changed files are refused."""
     p = party(64)
     own = keys(64)
@@ -126,6 +130,8 @@ def test_keys_for_levels_are_stored_in_files(tmp_path: Path) -> None:
     assert np.array_equal(*found)
     assert results[1] == results[2]
     assert "level 3" in repr(own)
+    assert run(["inspect", str(tmp_path / "keys.hg")]) == 0
+    assert "at level 3  5 keys" in capsys.readouterr().out
     for old, new in ((b'"3":{', b'"9":{'), (b'"level_rotations":', b'"level_rotationz":')):
         assert data.count(old) >= 1
         with pytest.raises(hg.DamagedFileError):
@@ -145,6 +151,31 @@ def test_programs_use_keys_for_levels() -> None:
     again = hg.Program.from_bytes(program.to_bytes())
     loaded = again(hg.Server(more).bind(p.secret.encrypt(real(), level=3)))
     np.testing.assert_allclose(p.secret.decrypt(loaded), want, atol=2e-6)
+
+
+def test_bundles_of_programs_make_keys_for_levels(tmp_path: Path) -> None:
+    """An exported program makes the keys for levels that it needs; a wrong level in its file is refused."""
+    p = party(64)
+    x = hg.Server(keys(64)).bind(p.secret.encrypt(real(), level=3))
+    program = hg.program(lambda x: hg.ckks.rotate(x, 2) * 0.5, x)
+    program(x)
+    made = program.export(tmp_path / "model.hgm", name="turn")
+    again = hg.ModelBundle.load(tmp_path / "model.hgm")
+    assert made.needs == again.needs == {"relinearize": False, "level_rotations": {3: [2]}}
+    own: Any = again.keys(p.secret)
+    assert (own.rotations, own.level_rotations) == ([], {3: [2]})
+    with pytest.raises(hg.MissingKeyError):
+        again.require_keys(p.secret.evaluation_keys(rotations=[2]))
+    data = (tmp_path / "model.hgm").read_bytes()
+    document = resign.take_apart(data)
+    for level in ("0", "8", "03", "x"):
+        header = json.loads(
+            json.dumps(document.header).replace('"level_rotations": {"3"', f'"level_rotations": {{"{level}"')
+        )
+        assert header != document.header
+        (tmp_path / "wrong.hgm").write_bytes(resign.signed(dataclasses.replace(document, header=header)))
+        with pytest.raises(hg.DamagedFileError):
+            hg.ModelBundle.load(tmp_path / "wrong.hgm")
 
 
 def test_purposes_at_a_level() -> None:
@@ -235,3 +266,25 @@ def test_bootstrapping_sets_have_keys_for_levels() -> None:
     p.check(y, np.roll(a, -1), 2.0**-16)
     z = hg.ckks.rotate(hg.ckks.lower(y, 5), 1)
     p.check(z, np.roll(a, -2), 2.0**-16)
+
+
+def test_changed_headers_are_refused() -> None:
+    """A valid container with wrong levels, automorphisms, seeds or arrays is a DamagedFileError."""
+    p = party(64)
+    data = p.secret.evaluation_keys(relinearize=False, rotations=[1], level=2).to_bytes()
+    document = resign.take_apart(data)
+    seeds = document.header["level_rotations"]["2"]
+    (galois, seed), *_ = seeds.items()
+    cases: list[Any] = [5, [], None, {}, {"2": 5}, {"2": {}}, {"2": {galois: "00"}}, {"2": {galois: 7}}]
+    cases += [{level: seeds} for level in ("0", "8", "02", "-2", "", "a", "9" * 30, "3", "1")]
+    cases += [{"2": {name: seed}} for name in ("4", "-1", "2049", "05", "", "x" * 700)]
+    cases += [{"2": seeds, "3": seeds}, {"2": {**seeds, "25": seed}}]
+    for case in cases:
+        changed = dataclasses.replace(document, header={**document.header, "level_rotations": case})
+        with pytest.raises(hg.DamagedFileError):
+            hg.ckks.EvaluationKeys.from_bytes(resign.signed(changed))
+    exact = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20, slots=4)).evaluation_keys(rotations=[1])
+    other = resign.take_apart(exact.to_bytes())
+    changed = dataclasses.replace(other, header={**other.header, "level_rotations": {}})
+    with pytest.raises(hg.DamagedFileError, match="does not have"):
+        hg.bfv.EvaluationKeys.from_bytes(resign.signed(changed))

@@ -245,6 +245,8 @@ def test_external_data(tmp_path: Path) -> None:
     ):
         with pytest.raises(ModelError, match=words):
             read_onnx(external(folder, **entries))
+    with pytest.raises(ModelError, match="external data must have at most 8 bytes"):
+        read_onnx(external(folder, location="w.bin", length="16"), limits=Limits(external_bytes=8))
     with pytest.raises(ModelError, match="give the model's path, not bytes"):
         read_onnx(external(folder, location="w.bin").read_bytes())
 

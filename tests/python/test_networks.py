@@ -195,12 +195,12 @@ def test_bad_samples_are_refused(network: NetworkModel, owner: Any) -> None:
 
 def test_bad_calls_are_refused(network: NetworkModel, owner: Any, keys: Any) -> None:
     with pytest.raises(hg.DtypeError, match="secret or public key"):
-        network.encrypt(3, images(1))  # type: ignore[arg-type]
+        network.encrypt(3, images(1))
     other = hg.SecretKey.generate(hg.ckks.parameters(depth=1))
     with pytest.raises(hg.MismatchError, match="model's set"):
         network.encrypt(other, images(1))
     with pytest.raises(hg.DtypeError, match="takes a tensor"):
-        network(images(1))  # type: ignore[arg-type]
+        network(images(1))
     with pytest.raises(hg.ShapeError, match=r"model\.encrypt"):
         network(hg.Server(keys).bind(owner.encrypt(np.zeros((2, 1024)))))
     with pytest.raises(hg.ParameterError, match="beyond must be"):
@@ -305,7 +305,8 @@ def test_changed_bundles_are_refused(network: NetworkModel) -> None:
     operation["nodes"][0]["operation"] = "unknown"
     function = json.loads(json.dumps(text))
     function["nodes"][1]["attributes"]["function"] = "unknown"
-    for wrong in (operation, function, [], {"nodes": 1}):
+    several: list[Any] = [operation, function, [], {"nodes": 1}]
+    for wrong in several:
         changed = np.frombuffer(json.dumps(wrong).encode(), dtype=np.uint8)
         with pytest.raises(hg.DamagedFileError):
             circuit_of(arrays | {"network": changed}, network.parameters, 1)

@@ -313,6 +313,9 @@ def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
         rotations = header.get("rotations")
         have = "yes" if header.get("relinearization") else "no"
         rows = [("relinearization", have), ("rotations", f"{len(rotations or {})} keys")]
+        levels = header.get("level_rotations")
+        for level, seeds in levels.items() if isinstance(levels, dict) else ():
+            rows.append((f"at level {level}", f"{len(seeds) if isinstance(seeds, dict) else 0} keys"))
         return rows + ([("bootstrapping", "yes")] if "bootstrapping" in header else [])
     if kind == "ciphertext":
         rows = [

@@ -14,11 +14,11 @@ from heliograph._common.exporters import EXPORTERS
 from heliograph._common.html import Rows
 from heliograph._common.tensor import StageProgress
 from heliograph.keys import SecretKey
-from heliograph.ml.networks.compiling import key_bytes, matrix_bytes
+from heliograph.ml.networks.compiling import key_bytes
 from heliograph.ml.networks.files import arrays_of, circuit_of
 from heliograph.ml.networks.layouts import Digits, Layout
 from heliograph.ml.networks.model import NetworkModel, packed_request
-from heliograph.ml.networks.program import Circuit
+from heliograph.ml.networks.program import Circuit, matrix_bytes
 from heliograph.models.bundle import Form, ModelBundle, TensorSpec, form, sent_bytes, write
 from heliograph.models.header import count_in, damaged, fields_of, list_in, real_in
 

@@ -144,6 +144,9 @@ class ProgramForm(Form):
                 raise _damaged("it must have exactly one array, the program's file")
             data = array.tobytes()
         cls._require_needs(fields["needs"], parameters)
+        if levels := fields["needs"].get("level_rotations"):  # JSON has texts as keys
+            needs = fields["needs"] | {"level_rotations": {int(level): steps for level, steps in levels.items()}}
+            fields = fields | {"needs": needs}
         return cls(parameters, fields, data)
 
     @staticmethod
@@ -152,15 +155,20 @@ class ProgramForm(Form):
         key = parameters._scheme.key
         other = TURNS[key][1] if key in TURNS else ""
         allowed = {"tfhe": set(), "exact": {"relinearize", "rotations", other}}.get(
-            key, {"relinearize", "rotations", other, "bootstrap"}
+            key, {"relinearize", "rotations", "level_rotations", other, "bootstrap"}
         )
         if not isinstance(needs, dict) or not set(needs) <= allowed or (allowed and "relinearize" not in needs):
             raise _damaged(f"the field needs must list keys of its scheme: {', '.join(sorted(allowed)) or 'none'}")
         for name, value in needs.items():
-            if name != "rotations" and type(value) is not bool:
+            if name not in ("rotations", "level_rotations") and type(value) is not bool:
                 raise _damaged(f"the field {name} of needs must be true or false")
-        for step in list_in(needs.get("rotations", []), "rotations", _MOST * 8):
-            count_in(step, "rotation", 1, 1 << 20)
+        levels = needs.get("level_rotations", {})
+        known = {str(level) for level in range(1, getattr(parameters, "levels", 0) + 1)}
+        if not isinstance(levels, dict) or not set(levels) <= known:
+            raise _damaged("the field level_rotations of needs must list steps by levels of the parameters")
+        for steps in (needs.get("rotations", []), *levels.values()):
+            for step in list_in(steps, "rotations", _MOST * 8):
+                count_in(step, "rotation", 1, 1 << 20)
 
     @classmethod
     def of(cls, program: Program) -> ProgramForm:

@@ -338,7 +338,8 @@ BlockSum block_sum_of(Context& context, const Blocks& blocks, std::size_t inputs
 bool stores(Context& c, std::size_t terms, std::size_t level, Storage storage) {
   if (storage != Storage::automatic) return storage == Storage::coefficients;
   const std::size_t limbs = c.rlwe().ntt_switch_plan(level, level - 1)->extended.size();
-  return checked_mul(terms, c.rlwe().polynomial_bytes(limbs)) > c.engine().free_memory() / 2;
+  const std::size_t bytes = checked_mul(terms, c.rlwe().polynomial_bytes(limbs));
+  return checked_add(bytes, c.engine().device().memory().total / 2) > c.engine().free_memory();
 }
 
 RnsTensor apply(const BlockSum& sum, const RnsTensor& x, const EvaluationKeys& keys) {

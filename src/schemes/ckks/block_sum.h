@@ -46,7 +46,7 @@ BlockSum block_sum_of(Context& context, const Blocks& blocks, std::size_t inputs
                       std::size_t baby, bool store);
 
 /// Returns whether plaintexts of `terms` diagonals are coefficients at rest. An automatic choice keeps transforms if they
-/// take at most half of the free memory.
+/// leave half of the device's memory free.
 bool stores(Context& context, std::size_t terms, std::size_t level, Storage storage);
 
 /// Applies the sum to x: [inputs, items], degree one, the sum's level, NTT domain. Returns [outputs, items], one level down.

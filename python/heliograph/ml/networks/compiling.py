@@ -12,12 +12,10 @@ from heliograph._common.arguments import count_of, flag, readable_bytes, real
 from heliograph.ml.graph import Graph
 from heliograph.ml.networks.calibration import Calibration, calibrated
 from heliograph.ml.networks.cuts import network_of
-from heliograph.ml.networks.design import Design
 from heliograph.ml.networks.evaluation import require_known
 from heliograph.ml.networks.forecast import seconds_of
 from heliograph.ml.networks.model import NetworkModel
-from heliograph.ml.networks.placing import Plan
-from heliograph.ml.networks.program import Circuit, level_key_bytes
+from heliograph.ml.networks.program import Circuit, level_key_bytes, matrix_bytes
 from heliograph.ml.networks.report import Approximated, NetworkReport
 from heliograph.ml.networks.search import Loss, Search
 from heliograph.ml.networks.sets import Choice, Chooser
@@ -55,8 +53,9 @@ def compile_graph(
 
     `batch` samples share one request. `parameters` is a parameter set; by default the set of 128 bits with the least
     predicted time. With `guard` decryption raises OutOfIntervalError if a value was outside an interval. With `lean` the
-    encoded matrices are not kept in memory, and are made again for each call. `compact` is as for
-    `hg.ckks.LinearTransform`: matrices take about a tenth of the memory, and each product transforms them again.
+    encoded matrices are not kept in memory, and are made again for each call. With `compact`
+    matrices take about a tenth of the memory, and each product transforms them again (`hg.ckks.LinearTransform`). By default
+    they are compact if all of them would take more than half of the free memory.
 
     `target` names the profile of the machine for which seconds are predicted (`heliograph profile`): a name or a path; by
     default the device in use. `limit` refuses larger predicted seconds or bytes.
@@ -81,7 +80,7 @@ def compile_graph(
     polynomials, choice, loss = search.run(accuracy)
     small = None if compact is None else flag(compact, "compact")
     circuit = Circuit(
-        network,
+        network.without_weights(),
         choice.design,
         choice.plan,
         polynomials,
@@ -145,17 +144,6 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
         "the shapes of input and output, their scale, the parameter set, and the rotations of the keys, which follow "
         "from the shapes of layers",
     )
-
-
-def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
-    """Returns the bytes of the encoded matrices: words of the level's and the special primes, once per period."""
-    special = len(p._core.spec.special)
-    total = 0
-    for name, maps in (*design.maps.items(), ("", design.output_maps)):
-        level = (plan.places[name].form if name else plan.output) + 1
-        words = p._core.level_limbs(min(level, p.levels)) + special
-        total += sum(d.count * 2 * d.period for m in maps for d in m.diagonals.values()) * words * p.word_size // 8
-    return int(total)
 
 
 def key_bytes(p: ckks.Parameters, needs: Mapping[str, Any]) -> int:

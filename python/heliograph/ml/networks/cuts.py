@@ -52,6 +52,18 @@ class Form:
             maps[name] = maps[name].plus(terms) if name in maps else terms
         return Form(self.shape, maps, self.constant + other.constant)
 
+    def without_weights(self) -> Form:
+        """Returns the form without the triplets of its maps.
+
+        >>> one = Form((1,), {"x": Terms.identity((1,))}, np.ones(1)).without_weights()
+        >>> list(one.maps), len(one.maps["x"].weights)
+        (['x'], 0)
+        """
+        none = np.zeros(0, dtype=np.int64)
+        return replace(
+            self, maps={name: Terms(t.shape, t.columns, none, none, np.zeros(0)) for name, t in self.maps.items()}
+        )
+
     def joined(self) -> Form:
         """Returns the form with one triplet for each pair of indices, without maps of zeros.
 
@@ -96,6 +108,11 @@ class Network:
     def result(self) -> str:
         """Name of the value that the encrypted program computes: the output before the client's operations."""
         return self.client[0].inputs[0] if self.client else self.graph.outputs[0]
+
+    def without_weights(self) -> Network:
+        """Returns the network without the triplets of its maps, which diagonals replace: they take gigabytes."""
+        cuts = tuple(replace(cut, form=None if cut.form is None else cut.form.without_weights()) for cut in self.cuts)
+        return replace(self, cuts=cuts, output=self.output.without_weights())
 
     def upto(self, value: str) -> Graph:
         """Returns the graph with another value as its output, without later nodes."""
@@ -279,6 +296,8 @@ def _broadcast(node: Node, form: Form, shape: Shape) -> Form:
     maps = {}
     for name, terms in form.maps.items():
         joined = terms.joined()
+        order = np.argsort(joined.rows, kind="stable")
+        joined = Terms(joined.shape, joined.columns, joined.rows[order], joined.cols[order], joined.weights[order])
         start = np.searchsorted(joined.rows, source)
         count = np.searchsorted(joined.rows, source, side="right") - start
         index = np.repeat(start - np.concatenate([[0], np.cumsum(count)[:-1]]), count) + np.arange(count.sum())

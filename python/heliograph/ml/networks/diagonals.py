@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from heliograph.ml.networks.layouts import Layout
 from heliograph.ml.networks.terms import Floats, Indices, Terms
@@ -31,8 +32,8 @@ class Diagonals:
 
     period: int
     numbers: Indices  #: number of each diagonal, ascending
-    index: Indices  #: position in `numbers` of each entry
-    slot: Indices  #: slot of each entry
+    index: npt.NDArray[np.int32]  #: position in `numbers` of each entry
+    slot: npt.NDArray[np.int32]  #: slot of each entry
     weights: Floats  #: weight of each entry
     baby: int  #: number of diagonals in a giant step
     rotations: tuple[int, ...]  #: steps of the baby and giant steps
@@ -72,7 +73,7 @@ def diagonals_of(terms: Terms, source: Layout, target: Layout) -> dict[tuple[int
         return _of_batch(terms, source, target, rows, cols)
     made: dict[tuple[int, int], Diagonals] = {}
     pairs = (rows // slots) * source.ciphertexts + cols // slots
-    for pair in np.unique(pairs):
+    for pair in _present(pairs):
         some = pairs == pair
         to, of = divmod(int(pair), source.ciphertexts)
         low, high = min(source.period, slots), min(target.period, slots)
@@ -112,9 +113,17 @@ def _of_batch(
 
 
 def _made(steps: Indices, slot: Indices, weights: Floats, period: int, folds: tuple[int, ...]) -> Diagonals:
-    numbers, index = np.unique(steps, return_inverse=True)
+    numbers = _present(steps)
+    place = np.zeros(int(numbers[-1]) + 1 if len(numbers) else 1, dtype=np.int64)
+    place[numbers] = np.arange(len(numbers))
+    index = place[steps].astype(np.int32)
     baby, rotations = _split(numbers, period)
-    return Diagonals(period, numbers, index, slot, weights, baby, rotations, folds)
+    return Diagonals(period, numbers, index, slot.astype(np.int32), weights, baby, rotations, folds)
+
+
+def _present(values: Indices) -> Indices:
+    """Returns the distinct values, ascending, of small numbers that are not negative."""
+    return np.flatnonzero(np.bincount(values))
 
 
 def _candidates(numbers: Indices, period: int) -> Iterator[int]:

@@ -122,7 +122,7 @@ def circuit_of(arrays: Mapping[str, npt.NDArray[Any]], parameters: Any, batch: i
     units = Units({name: _positive(values[name]) for name in names}, arguments, _positive(fields["unit"]))
     if not isinstance(fields["guard"], bool):
         raise damaged("guard must be true or false")
-    return Circuit(network, design, plan, polynomials, units, parameters, fields["guard"])
+    return Circuit(network.without_weights(), design, plan, polynomials, units, parameters, fields["guard"])
 
 
 _NAMES = ("constants", "guard", "inputs", "nodes", "outputs", "plan", "polynomials", "result", "shape", "unit", "units")

@@ -42,7 +42,8 @@ class Circuit:
     """A network with polynomials, layouts, levels and a parameter set. Calls take and return tensors of ciphertexts.
 
     Encoded matrices are made at the first call and kept; with `lean` they are made for each call and dropped after use.
-    `compact` matrices take about a tenth of the memory, and are transformed again for each product."""
+    `compact` matrices take about a tenth of the memory, and are transformed again for each product. By default they are
+    compact if all of them would take more than half of the free memory."""
 
     network: Network
     design: Design
@@ -175,14 +176,32 @@ class Circuit:
             for to, of in m.diagonals:
                 self._transform(name, m, to, of, self.units.values[m.source] / half, level + 1)
 
+    def _is_compact(self) -> bool | None:
+        """Tells whether matrices are compact: as requested, or if all of them would take more than half of the memory."""
+        if self.compact is None and not self.lean and not self._encoded:
+            large = matrix_bytes(self.parameters, self.design, self.plan)
+            self.compact = True if 2 * large > self.parameters.free_memory else None
+        return self.compact
+
     def _transform(self, name: str, m: Map, to: int, of: int, unit: float, level: int) -> Any:
         key = (name, m.source, to, of)
         if key in self._encoded:
             return self._encoded[key]
-        made = transform_of(self.parameters, m.diagonals[to, of], unit, level, self.compact)
+        made = transform_of(self.parameters, m.diagonals[to, of], unit, level, self._is_compact())
         if not self.lean:
             self._encoded[key] = made
         return made
+
+
+def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
+    """Returns the bytes of the encoded matrices: words of the level's and the special primes, once per period."""
+    special = len(p._core.spec.special)
+    total = 0
+    for name, maps in (*design.maps.items(), ("", design.output_maps)):
+        level = (plan.places[name].form if name else plan.output) + 1
+        words = p._core.level_limbs(min(level, p.levels)) + special
+        total += sum(d.count * 2 * d.period for m in maps for d in m.diagonals.values()) * words * p.word_size // 8
+    return int(total)
 
 
 def level_rotations(parameters: ckks.Parameters, design: Design, plan: Plan) -> dict[int, list[int]]:

@@ -43,16 +43,22 @@ class Loss:
 def loss_of(
     calibration: Calibration, classifies: bool, made: npt.NDArray[Any], beyond: Mapping[str, npt.NDArray[np.int64]]
 ) -> Loss:
-    """Returns the loss of outputs [count, ...] of the first samples. Outputs that are not finite count as wrong."""
+    """Returns the loss of outputs [count, ...] of the first samples.
+
+    Samples with a value outside an interval count as wrong classes, because their answers are errors. For a regression one
+    such sample is an infinite loss."""
     count = len(made)
     exact = calibration.outputs[:count]
     with np.errstate(all="ignore"):
         spread = max(float(exact.std()), 1e-30)
         relative = float(np.sqrt(np.mean((made.astype(np.float64) - exact) ** 2))) / spread
-    outside = len(np.unique(np.concatenate([*beyond.values(), np.zeros(0, np.int64)])))
+    which = np.unique(np.concatenate([*beyond.values(), np.zeros(0, np.int64)]))
+    outside = len(which)
     if not classifies:
-        return Loss(count, relative if np.isfinite(relative) else np.inf, None, relative, "relative error", outside)
+        lost = relative if np.isfinite(relative) and not outside else np.inf
+        return Loss(count, lost, None, relative, "relative error", outside)
     finite = np.isfinite(made.reshape(count, -1)).all(axis=1)
+    finite[which] = False
     classes, right = np.where(finite, made.reshape(count, -1).argmax(axis=1), -1), exact.reshape(count, -1).argmax(axis=1)
     agreement = float((classes == right).mean())
     if calibration.labels is None:

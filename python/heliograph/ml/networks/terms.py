@@ -32,6 +32,8 @@ class Terms:
     rows: Indices  #: flattened output index of each triplet
     cols: Indices  #: flattened input index of each triplet
     weights: Floats  #: weight of each triplet
+    #: 2: an input has at most one triplet. 1: a pair of indices has at most one triplet. 0: neither is known.
+    distinct: int = 0
 
     @staticmethod
     def identity(shape: Shape, first: int = 0, last: int | None = None) -> Terms:
@@ -42,7 +44,7 @@ class Terms:
         """
         size = math.prod(shape)
         index = np.arange(first, size if last is None else last, dtype=np.int64)
-        return Terms(tuple(shape), size, index, index, np.ones(len(index)))
+        return Terms(tuple(shape), size, index, index, np.ones(len(index)), 2)
 
     def dense(self) -> Floats:
         """Returns the matrix [outputs, inputs].
@@ -56,25 +58,25 @@ class Terms:
         return matrix
 
     def joined(self) -> Terms:
-        """Returns the map with one triplet for each pair of indices, in the order of outputs, without zeros.
+        """Returns the map with one triplet for each pair of indices, without zeros.
 
         >>> twice = Terms((1,), 1, np.array([0, 0]), np.array([0, 0]), np.array([1.0, 2.0]))
         >>> twice.joined().weights
         array([3.])
         """
-        key = self.rows * self.columns + self.cols
-        if (np.diff(key) > 0).all():
+        if self.distinct:
             keep = self.weights != 0
             return self if keep.all() else self._some(keep)
+        key = self.rows * self.columns + self.cols
         order = np.argsort(key, kind="stable")
         key = key[order]
         first = np.flatnonzero(np.concatenate([[True], np.diff(key) > 0])) if len(key) else np.zeros(0, np.int64)
         weights = np.add.reduceat(self.weights[order], first) if len(key) else self.weights
-        made = Terms(self.shape, self.columns, key[first] // self.columns, key[first] % self.columns, weights)
+        made = Terms(self.shape, self.columns, key[first] // self.columns, key[first] % self.columns, weights, 1)
         return made._some(weights != 0)
 
     def _some(self, keep: npt.NDArray[np.bool_]) -> Terms:
-        return Terms(self.shape, self.columns, self.rows[keep], self.cols[keep], self.weights[keep])
+        return Terms(self.shape, self.columns, self.rows[keep], self.cols[keep], self.weights[keep], self.distinct)
 
     def times(self, factor: float) -> Terms:
         """Returns the map times a number.
@@ -82,7 +84,7 @@ class Terms:
         >>> Terms.identity((1,)).times(2.0).weights
         array([2.])
         """
-        return Terms(self.shape, self.columns, self.rows, self.cols, self.weights * factor)
+        return Terms(self.shape, self.columns, self.rows, self.cols, self.weights * factor, self.distinct)
 
     def plus(self, other: Terms) -> Terms:
         """Returns the sum of two maps of one shape.
@@ -127,8 +129,8 @@ def _moved(terms: Terms, shape: Shape, index: tuple[Indices, ...], keep: npt.NDA
     """Returns the triplets with other output indices; `keep` selects triplets first."""
     rows = np.asarray(np.ravel_multi_index(index, shape), dtype=np.int64) if len(index[0]) else terms.rows[:0]
     if keep is None:
-        return Terms(shape, terms.columns, rows, terms.cols, terms.weights)
-    return Terms(shape, terms.columns, rows, terms.cols[keep], terms.weights[keep])
+        return Terms(shape, terms.columns, rows, terms.cols, terms.weights, terms.distinct)
+    return Terms(shape, terms.columns, rows, terms.cols[keep], terms.weights[keep], terms.distinct)
 
 
 def _dense(node: Node, terms: Terms, shape: Shape) -> Terms:
@@ -137,7 +139,7 @@ def _dense(node: Node, terms: Terms, shape: Shape) -> Terms:
     lead, feature = terms.rows // inputs, terms.rows % inputs
     rows = (lead[:, None] * outputs + np.arange(outputs)).ravel()
     weights = (terms.weights[:, None] * weight.T[feature]).ravel()
-    return Terms(shape, terms.columns, rows, np.repeat(terms.cols, outputs), weights)
+    return Terms(shape, terms.columns, rows, np.repeat(terms.cols, outputs), weights, terms.distinct // 2)
 
 
 def _convolution(node: Node, terms: Terms, shape: Shape) -> Terms:
@@ -162,16 +164,16 @@ def _convolution(node: Node, terms: Terms, shape: Shape) -> Terms:
             weights = (terms.weights[keep][:, None] * taps).ravel()
             parts.append((rows, np.repeat(terms.cols[keep], each), weights))
     rows, cols, weights = (np.concatenate([p[i] for p in parts]) for i in range(3))
-    return Terms(shape, terms.columns, rows, cols, weights)
+    return Terms(shape, terms.columns, rows, cols, weights, terms.distinct // 2)
 
 
 def _scale(node: Node, terms: Terms, shape: Shape) -> Terms:
     factor = np.broadcast_to(floats(node.attributes["factor"]), shape).ravel()
-    return Terms(shape, terms.columns, terms.rows, terms.cols, terms.weights * factor[terms.rows])
+    return Terms(shape, terms.columns, terms.rows, terms.cols, terms.weights * factor[terms.rows], terms.distinct)
 
 
 def _reshape(node: Node, terms: Terms, shape: Shape) -> Terms:
-    return Terms(shape, terms.columns, terms.rows, terms.cols, terms.weights)
+    return Terms(shape, terms.columns, terms.rows, terms.cols, terms.weights, terms.distinct)
 
 
 def _transpose(node: Node, terms: Terms, shape: Shape) -> Terms:
@@ -201,9 +203,9 @@ def _sum(node: Node, terms: Terms, shape: Shape) -> Terms:
     index = tuple(at for axis, at in enumerate(_positions(terms)) if axis not in axes)
     if bool(node.attributes["keepdims"]):
         index = tuple(np.zeros_like(at) if axis in axes else at for axis, at in enumerate(_positions(terms)))
-    if not index:
-        return Terms(shape, terms.columns, np.zeros_like(terms.rows), terms.cols, terms.weights)
-    return _moved(terms, shape, index)
+    distinct = terms.distinct if terms.distinct == 2 else 0
+    rows = np.asarray(np.ravel_multi_index(index, shape), np.int64) if index and len(index[0]) else np.zeros_like(terms.rows)
+    return Terms(shape, terms.columns, rows, terms.cols, terms.weights, distinct)
 
 
 #: For each linear operation of one operand: the function of a node, triplets of its operand, and the result's shape.

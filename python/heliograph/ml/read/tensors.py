@@ -39,7 +39,8 @@ _MOST_AXES = 16
 class Limits:
     """Limits of a model file, checked before memory is allocated."""
 
-    file_bytes: int = 1 << 32  #: bytes of the file and of its external data
+    file_bytes: int = (1 << 31) - 1  #: bytes of the file, which the format limits to 2 GiB
+    external_bytes: int = 1 << 33  #: bytes of external data
     nodes: int = 50_000  #: operators
     elements: int = 1 << 28  #: elements of one value
     constants: int = 1 << 29  #: elements of all constants, also of those that are computed while reading
@@ -149,8 +150,8 @@ def _external(tensor: Any, dtype: np.dtype[Any], count: int, budget: Budget, wha
     if size != count * dtype.itemsize or start < 0 or start + size > path.stat().st_size:
         raise ModelError(f"cannot read {what}: {path.name!r} must have its {count * dtype.itemsize} bytes at {start}")
     budget.external_bytes += size
-    if budget.external_bytes > budget.limits.file_bytes:
-        raise ModelError(f"cannot read {what}: external data must have at most {budget.limits.file_bytes} bytes")
+    if budget.external_bytes > budget.limits.external_bytes:
+        raise ModelError(f"cannot read {what}: external data must have at most {budget.limits.external_bytes} bytes")
     with path.open("rb") as file:
         file.seek(start)
         return _raw(file.read(size), dtype, count, what)
