@@ -92,7 +92,16 @@ def compile(
     - `intervals`: with "proven" the intervals cover all samples inside `ranges`, by interval arithmetic over the layers.
       Clients without the weights then refuse all samples that could be wrong. Wider intervals need a larger `degree`.
 
-    Options of networks are those of `heliograph.ml.networks.compile_graph`.
+    Options of networks:
+
+    - `calibrate` may be a pair of samples and class numbers. Then `accuracy` is the share of right classes that may be lost.
+    - `margin`: intervals of activations are the calibrated ranges, widened at both ends by (margin - 1) times their largest
+      magnitude (1.3). `guard=False` makes no guards of these intervals.
+    - `target`: name or path of the profile of the machine for which seconds are predicted (`heliograph profile`).
+    - `parameters`: a parameter set. By default the set of 128 bits with the least predicted time.
+    - `classifies`: whether outputs are scores of classes; by default they are, if there are at least two.
+    - `compact`: encoded matrices take about a tenth of the memory and are transformed again for each product.
+    - `lean`: encoded matrices are not kept between calls.
 
     If the model was fitted with column names, the columns of data frames are matched by name.
 
