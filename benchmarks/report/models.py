@@ -26,7 +26,9 @@ _STEPS = {
 def _place(report: Report) -> str:
     machine = report["machine"]
     device = str(machine.get("device") or "")
-    return device.split(",")[0].removeprefix("cuda: ") or f"{machine['processor']}, {machine['threads']} threads"
+    if device.startswith("cuda: "):
+        return device.split(",")[0].removeprefix("cuda: ")
+    return f"{machine['processor']}, {machine['threads']} threads"
 
 
 def models(reports: Reports) -> Lines:
