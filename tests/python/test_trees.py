@@ -13,6 +13,8 @@ import pytest
 import heliograph as hg
 from heliograph import ml
 from heliograph.cli import run
+from heliograph.ml.profile import profile_of
+from heliograph.ml.trees import model as tree_model
 from heliograph.ml.trees import paths, products
 from heliograph.ml.trees.compile import compile_ensemble
 from heliograph.ml.trees.ensemble import Builder, Condition
@@ -125,6 +127,36 @@ def test_a_limit_refuses_before_keys_exist() -> None:
             ml.compile(estimator, samples, scheme=scheme, target="two-cores", limit=hg.Costs(seconds=1e-6))
     with pytest.raises(hg.ParameterError, match="there is no profile"):
         ml.compile(estimator, samples, target="abacus")
+
+
+def test_a_forecast_runs_trial_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seconds of the device in use are those of a trial request, unless it is long; a profile's are counted."""
+    estimator, samples = fitted("a stump")
+    shapes: list[tuple[int, ...]] = []
+
+    def measured(run: Any, request: Any) -> float:
+        shapes.append(run(request).shape)
+        return 0.25
+
+    monkeypatch.setattr(tree_model, "measured", measured)
+    for scheme, count in (("ckks", 1), ("bgv", 2)):
+        made = ml.compile(estimator, samples, scheme=scheme)
+        assert made.forecast.seconds == 0.25
+        assert "about 250 ms" in str(made)
+        assert ml.compile(estimator, samples, scheme=scheme, target="two-cores").forecast.seconds != 0.25
+        assert len(shapes) == count
+    with monkeypatch.context() as patch:
+        patch.setattr(tree_model, "_LONGEST_TRIAL", 0.0)
+        assert ml.compile(estimator, samples).forecast.seconds != 0.25
+    server = ml.compile(estimator, samples)._complete
+    target = profile_of("two-cores")
+    monkeypatch.setattr(tree_model, "_IN_CACHE", 1 << 40)
+    least = server.seconds(target, 0)
+    monkeypatch.setattr(tree_model, "_IN_CACHE", 0)
+    read = server._matrix_bytes * server._seconds_of_byte(target)
+    assert server.seconds(target, 0) == pytest.approx(least + read)
+    keys = len(server._transforms[0].rotations) * server.client.parameters.switch_key_bytes
+    assert keys < server._matrix_bytes < keys + (1 << 24)
 
 
 def xgboost_models() -> dict[str, tuple[Any, Any, Any]]:
