@@ -45,6 +45,11 @@ class Diagonals:
         return len(self.numbers)
 
     @property
+    def turns(self) -> int:
+        """Number of rotations."""
+        return len(self.rotations) + len(self.folds)
+
+    @property
     def cost(self) -> float:
         """Cost in products with a diagonal of the whole ciphertext."""
         return self.count + ROTATION_COST * (len(self.rotations) + 2 * len(self.folds))
@@ -87,15 +92,15 @@ def _cheapest(rows: Indices, cols: Indices, weights: Floats, source: int, target
     copies = tuple(target << i for i in range((period // target).bit_length() - 1))
     steps = (cols - rows) % source
     if not copies:  # the output's period is the larger one
-        return _made(steps, rows, weights, period, ())
-    candidates = [_made((cols - rows) % period, rows, weights, period, copies)]
+        return made_of(steps, rows, weights, period, ())
+    candidates = [made_of((cols - rows) % period, rows, weights, period, copies)]
     window = (cols - rows) % target
-    candidates.append(_made(window, (cols - window) % period, weights, period, copies))
+    candidates.append(made_of(window, (cols - window) % period, weights, period, copies))
     least = min(candidates, key=lambda d: d.cost)
     count = period // target
     if count * len(rows) <= 1 << 24:
         every = (rows[:, None] + target * np.arange(count)).ravel()
-        candidates.append(_made((np.repeat(cols, count) - every) % period, every, np.repeat(weights, count), period, ()))
+        candidates.append(made_of((np.repeat(cols, count) - every) % period, every, np.repeat(weights, count), period, ()))
         least = min(least, candidates[-1], key=lambda d: d.cost)
     return least
 
@@ -109,15 +114,16 @@ def _of_batch(
     slots, count = source.slots, source.slots // source.period
     every = (np.arange(count) * source.period)[:, None]
     steps = np.tile((cols - rows) % slots, count)
-    return {(0, 0): _made(steps, (rows + every).ravel(), np.tile(terms.weights, count), slots, ())}
+    return {(0, 0): made_of(steps, (rows + every).ravel(), np.tile(terms.weights, count), slots, ())}
 
 
-def _made(steps: Indices, slot: Indices, weights: Floats, period: int, folds: tuple[int, ...]) -> Diagonals:
+def made_of(steps: Indices, slot: Indices, weights: Floats, period: int, folds: tuple[int, ...]) -> Diagonals:
+    """Returns the diagonals of entries, each with its step, its slot and its weight."""
     numbers = _present(steps)
     place = np.zeros(int(numbers[-1]) + 1 if len(numbers) else 1, dtype=np.int64)
     place[numbers] = np.arange(len(numbers))
     index = place[steps].astype(np.int32)
-    baby, rotations = _split(numbers, period)
+    baby, rotations = split(numbers, period)
     return Diagonals(period, numbers, index, slot.astype(np.int32), weights, baby, rotations, folds)
 
 
@@ -132,7 +138,7 @@ def _candidates(numbers: Indices, period: int) -> Iterator[int]:
     yield from (int(gap) for gap in gaps[:32] if gap < period)
 
 
-def _split(numbers: Indices, period: int) -> tuple[int, tuple[int, ...]]:
+def split(numbers: Indices, period: int) -> tuple[int, tuple[int, ...]]:
     """Returns the cheapest number of diagonals in a giant step, and the rotations of both kinds of steps."""
     best, least, taken = period, np.inf, np.zeros(0, np.int64)
     for baby in (period, *_candidates(numbers, period)):

@@ -29,7 +29,7 @@ def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters |
     for name, place in plan.places.items():
         if name not in design.maps:
             continue
-        total += _maps(circuit, rates, name, place.form)
+        total += _maps(circuit, rates, name, place.form, place.filled)
         count = design.layouts[name].ciphertexts
         fitted = circuit.polynomials[name]
         middle = max(2, place.argument - fitted.depth // 2)
@@ -42,7 +42,7 @@ def _bootstrap(rates: Rates, bootstraps: bool) -> float:
     return rates.bootstrap() if bootstraps else 0.0
 
 
-def _maps(circuit: Circuit, rates: Rates, name: str, level: int) -> float:
+def _maps(circuit: Circuit, rates: Rates, name: str, level: int, filled: bool = False) -> float:
     """Returns the seconds of the maps of one argument, whose result is at a level."""
     design, units = circuit.design, circuit.units
     maps: Any = design.maps[name] if name else design.output_maps
@@ -51,7 +51,7 @@ def _maps(circuit: Circuit, rates: Rates, name: str, level: int) -> float:
     for m in maps:
         if m.factor is not None and not is_one(m.factor * units.values[m.source] / half):
             total += rates.constant_product(level + 1) * design.layouts[m.source].ciphertexts
-        for d in m.diagonals.values():
-            total += rates.transform(level + 1, (int(k) for k in d.numbers), d.baby)
+        for above, d in m.parts(filled):
+            total += rates.transform(level + above, (int(k) for k in d.numbers), d.baby)
             total += len(d.folds) * rates.rotation(max(1, level))
     return total

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -16,6 +16,7 @@ from heliograph.ckks.approximation import with_errors
 from heliograph.ml.networks.cuts import Network
 from heliograph.ml.networks.design import Design, Map
 from heliograph.ml.networks.diagonals import Diagonals
+from heliograph.ml.networks.filled import Filled
 from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.placing import Plan
 from heliograph.ml.networks.terms import Floats
@@ -127,11 +128,14 @@ class Circuit:
         """Returns (maps + constant - middle) / half at a level."""
         middle, half = scaling
         target = self.design.layouts[name] if name else self.design.output
+        filled = name != "" and self.plan.places[name].filled
         total: Any = None
         for m in maps:
             unit = self.units.values[m.source] / half
             if m.factor is not None:
                 part = _scaled(values[m.source], m.factor * unit, level)
+            elif filled and m.filled is not None:
+                part = self._filled(name, m, m.filled, unit, level, values[m.source])
             else:
                 part = self._transformed(name, m, unit, level, values[m.source], target.ciphertexts)
             total = part if total is None else total + part
@@ -154,12 +158,18 @@ class Circuit:
         for to in range(count):
             total: Any = None
             for of in sorted(of for at, of in m.diagonals if at == to):
-                part = self._transform(name, m, to, of, unit, level + 1)(x[of : of + 1])
-                for step in m.diagonals[to, of].folds:
-                    part = part + part.rotate(step)
+                matrix = m.diagonals[to, of]
+                part = self._transform((name, m.source, to, of), matrix, unit, level + 1)(x[of : of + 1])
+                part = _folded(part, matrix)
                 total = part if total is None else total + part
             results.append(_lowered(x[:1], level) * 0 if total is None else total)
         return results[0] if count == 1 else concatenate(results)
+
+    def _filled(self, name: str, m: Map, filled: Filled, unit: float, level: int, x: Any) -> Any:
+        """Returns a map by filled copies of a tensor (1,)."""
+        turned = self._transform((name, m.source, -1, 0), filled.spread, 1.0, level + 2)(x)
+        part = self._transform((name, m.source, 0, 0), filled.matrix, unit, level + 1)(turned)
+        return _folded(part, filled.matrix)
 
     def prepare(self) -> None:
         """Encodes all matrices now, instead of at the first call. Does nothing with `lean`."""
@@ -168,13 +178,19 @@ class Circuit:
         for cut in self.network.cuts:
             if cut.form is not None:
                 half = self.units.arguments[cut.name][1]
-                self._encode(cut.name, self.design.maps[cut.name], half, self.plan.places[cut.name].form)
-        self._encode("", self.design.output_maps, self.units.output, self.plan.output)
+                place = self.plan.places[cut.name]
+                self._encode(cut.name, self.design.maps[cut.name], half, place.form, place.filled)
+        self._encode("", self.design.output_maps, self.units.output, self.plan.output, False)
 
-    def _encode(self, name: str, maps: tuple[Map, ...], half: float, level: int) -> None:
+    def _encode(self, name: str, maps: tuple[Map, ...], half: float, level: int, filled: bool) -> None:
         for m in maps:
-            for to, of in m.diagonals:
-                self._transform(name, m, to, of, self.units.values[m.source] / half, level + 1)
+            unit = self.units.values[m.source] / half
+            if filled and m.filled is not None:
+                self._transform((name, m.source, -1, 0), m.filled.spread, 1.0, level + 2)
+                self._transform((name, m.source, 0, 0), m.filled.matrix, unit, level + 1)
+                continue
+            for (to, of), matrix in m.diagonals.items():
+                self._transform((name, m.source, to, of), matrix, unit, level + 1)
 
     def _is_compact(self) -> bool | None:
         """Tells whether matrices are compact: as requested, or if all of them would take more than half of the memory."""
@@ -183,11 +199,11 @@ class Circuit:
             self.compact = True if 2 * large > self.parameters.free_memory else None
         return self.compact
 
-    def _transform(self, name: str, m: Map, to: int, of: int, unit: float, level: int) -> Any:
-        key = (name, m.source, to, of)
+    def _transform(self, key: tuple[str, str, int, int], matrix: Diagonals, unit: float, level: int) -> Any:
+        """Returns an encoded matrix. Its key is the map's names and its ciphertexts of output and input; -1 is a spread."""
         if key in self._encoded:
             return self._encoded[key]
-        made = transform_of(self.parameters, m.diagonals[to, of], unit, level, self._is_compact())
+        made = transform_of(self.parameters, matrix, unit, level, self._is_compact())
         if not self.lean:
             self._encoded[key] = made
         return made
@@ -197,21 +213,27 @@ def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
     """Returns the bytes of the encoded matrices: words of the level's and the special primes, once per period."""
     special = len(p._core.spec.special)
     total = 0
-    for name, maps in (*design.maps.items(), ("", design.output_maps)):
-        level = (plan.places[name].form if name else plan.output) + 1
-        words = p._core.level_limbs(min(level, p.levels)) + special
-        total += sum(d.count * 2 * d.period for m in maps for d in m.diagonals.values()) * words * p.word_size // 8
+    for result, above, matrix in matrices(design, plan):
+        words = p._core.level_limbs(min(result + above, p.levels)) + special
+        total += matrix.count * 2 * matrix.period * words * p.word_size // 8
     return int(total)
+
+
+def matrices(design: Design, plan: Plan) -> Iterator[tuple[int, int, Diagonals]]:
+    """Yields the matrices of a plan: the level of the map's result, the levels of the operand above it, and diagonals."""
+    for name, maps in (*design.maps.items(), ("", design.output_maps)):
+        place = plan.places.get(name) if name else None
+        for m in maps:
+            for above, matrix in m.parts(place is not None and place.filled):
+                yield (plan.output if place is None else place.form), above, matrix
 
 
 def level_rotations(parameters: ckks.Parameters, design: Design, plan: Plan) -> dict[int, list[int]]:
     """Returns the steps of rotation keys by level, ascending. Neighbouring levels share keys if this takes fewer bytes."""
     steps: dict[int, set[int]] = {}
-    for name, maps in (*design.maps.items(), ("", design.output_maps)):
-        level = plan.places[name].form if name else plan.output
-        for diagonals in (d for m in maps for d in m.diagonals.values()):
-            steps.setdefault(level + 1, set()).update(diagonals.rotations)
-            steps.setdefault(level, set()).update(diagonals.folds)
+    for result, above, matrix in matrices(design, plan):
+        steps.setdefault(result + above, set()).update(matrix.rotations)
+        steps.setdefault(result, set()).update(matrix.folds)
     for level in sorted(steps, reverse=True):
         high, low = steps.get(level, set()), steps.get(level - 1, set())
         each, less = level_key_bytes(parameters, level), level_key_bytes(parameters, max(1, level - 1))
@@ -251,6 +273,13 @@ def _bound(fitted: Polynomial, unit: float) -> tuple[float, float]:
     x = np.linspace(fitted.low, fitted.high, 4097)
     y = fitted(x) / unit
     return min(float(y.min()), -1.0), max(float(y.max()), 1.0)
+
+
+def _folded(x: Any, matrix: Diagonals) -> Any:
+    """Returns the sum of the parts or copies of a product with a matrix."""
+    for step in matrix.folds:
+        x = x + x.rotate(step)
+    return x
 
 
 def _lowered(x: Any, level: int) -> Any:
