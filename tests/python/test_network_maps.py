@@ -14,7 +14,7 @@ from heliograph.ml.graph import Graph
 from heliograph.ml.interpreter import run
 from heliograph.ml.networks.cuts import Network, network_of, without_products
 from heliograph.ml.networks.design import design_of
-from heliograph.ml.networks.diagonals import diagonals_of
+from heliograph.ml.networks.diagonals import diagonals_of, turns_of
 from heliograph.ml.networks.evaluation import evaluate
 from heliograph.ml.networks.filled import filled_of
 from heliograph.ml.networks.layouts import packed, raster, strided
@@ -156,6 +156,28 @@ def test_diagonals_of_several_samples_do_not_mix_them(case: tuple[Graph, tuple[i
     made = target.unpack(result[None], batch)
     for sample, got in zip(x, made, strict=True):
         np.testing.assert_allclose(got.ravel(), only.apply(sample.ravel()), atol=1e-10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(convolutions(), st.sampled_from([32, 64, 128]))
+def test_blocks_share_steps(case: tuple[Graph, tuple[int, ...]], slots: int) -> None:
+    graph, shape = case
+    form = dependent(graph).output
+    blocks = diagonals_of(form.maps["x"], raster(shape, slots), raster(form.shape, slots))
+    assume(len(blocks) > 1)
+    assert len({(d.period, d.baby, d.folds) for d in blocks.values()}) == 1
+    assert turns_of(blocks) <= sum(d.turns for d in blocks.values())
+    for d in blocks.values():
+        steps = {int(k) for n in d.numbers for k in (n % d.baby, n - n % d.baby) if k}
+        assert set(d.rotations) == steps
+
+
+def test_blocks_of_a_convolution_take_half_the_rotations() -> None:
+    b = Builder((16, 16, 16))
+    layout = raster((16, 16, 16), 2048)
+    blocks = diagonals_of(network_of(b.graph(b.convolution("x", 16))).output.maps["x"], layout, layout)
+    assert sorted(blocks) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert 2 * turns_of(blocks) <= sum(d.turns for d in blocks.values())
 
 
 def test_layouts_fill_the_gaps_of_strides() -> None:

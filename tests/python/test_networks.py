@@ -151,6 +151,17 @@ def test_tensors_larger_than_a_ciphertext(small: Any, owner: Any) -> None:
     np.testing.assert_allclose(model.run(owner, x[:1]), run(graph, x[:1])[graph.outputs[0]].reshape(1, 8), atol=1e-4)
 
 
+def test_ciphertexts_without_a_map(small: Any, owner: Any) -> None:
+    b = Builder((4, 16, 16))
+    padded = b.other("pad", b.convolution("x", 4), (8, 16, 16), pads=((4, 0), (0, 0), (0, 0)))  # the first ciphertext is 0
+    graph = b.graph(b.average_pool(b.activation(padded, "square"), 8))
+    x = images(50, shape=(4, 16, 16))
+    model = compile_graph(graph, x, parameters=small, classifies=False)
+    (only,) = model.circuit.design.maps[model.network.cuts[1].name]
+    assert set(only.diagonals) == {(1, 0)}
+    np.testing.assert_allclose(model.run(owner, x[:1]), run(graph, x[:1])[graph.outputs[0]].reshape(1, 32), atol=1e-4)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_models_run_or_are_refused_by_name(seed: int, small: Any, owner: Any) -> None:
     try:

@@ -134,7 +134,8 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
         plan.places[network.cuts[0].name].value,
         plan.bootstraps,
         sum(m.count for m in every),
-        sum(m.turns for m in every),
+        sum(m.turns(plan.places[name].filled) for name, maps in design.maps.items() for m in maps)
+        + sum(m.turns() for m in design.output_maps),
         profile.name,
         seconds_of(circuit, profile),
         matrix_bytes(choice.parameters, design, plan),

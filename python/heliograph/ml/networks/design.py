@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from heliograph.ml.errors import ModelError
 from heliograph.ml.networks.cuts import Cut, Form, Network
-from heliograph.ml.networks.diagonals import Diagonals, diagonals_of
+from heliograph.ml.networks.diagonals import Diagonals, cost_of, diagonals_of, turns_of
 from heliograph.ml.networks.filled import Filled, filled_of
 from heliograph.ml.networks.layouts import Layout, packed, power, raster, strided
 from heliograph.ml.networks.terms import Terms
@@ -33,6 +33,12 @@ class Map:
         if filled and self.filled is not None:
             return (2, self.filled.spread), (1, self.filled.matrix)
         return tuple((1, d) for d in self.diagonals.values())
+
+    def turns(self, filled: bool = False) -> int:
+        """Returns the number of rotations."""
+        if filled and self.filled is not None:
+            return self.filled.spread.turns + self.filled.matrix.turns
+        return turns_of(self.diagonals)
 
 
 @dataclass(frozen=True)
@@ -89,9 +95,7 @@ def _layout(cut: Cut, form: Form, layouts: Mapping[str, Layout], slots: int) -> 
         return candidates[0]
     best, least = candidates[0], math.inf
     for candidate in candidates:
-        cost = sum(
-            d.cost for name, terms in form.maps.items() for d in diagonals_of(terms, layouts[name], candidate).values()
-        )
+        cost = sum(cost_of(diagonals_of(terms, layouts[name], candidate)) for name, terms in form.maps.items())
         cost += 1e-3 * candidate.period  # of equally cheap layouts the smallest, which later maps read by fewer diagonals
         if cost < least:
             best, least = candidate, cost
@@ -121,5 +125,5 @@ def _map(name: str, terms: Terms, source: Layout, target: Layout) -> Map:
         return Map(name, factor, {})
     diagonals = diagonals_of(terms, source, target)
     filled = filled_of(terms, source, target)
-    least = sum(d.cost for d in diagonals.values())
-    return Map(name, None, diagonals, filled if filled is not None and filled.cost < _FILLED_GAIN * least else None)
+    cheaper = filled is not None and filled.cost < _FILLED_GAIN * cost_of(diagonals)
+    return Map(name, None, diagonals, filled if cheaper else None)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from heliograph import ckks
+from heliograph.ml.networks.design import Map
 from heliograph.ml.networks.program import Circuit, is_one
 from heliograph.ml.profile import Profile, Rates
 
@@ -51,7 +54,22 @@ def _maps(circuit: Circuit, rates: Rates, name: str, level: int, filled: bool = 
     for m in maps:
         if m.factor is not None and not is_one(m.factor * units.values[m.source] / half):
             total += rates.constant_product(level + 1) * design.layouts[m.source].ciphertexts
+        if len(m.diagonals) > 1:
+            total += _blocks(rates, level, m)
+            continue
         for above, d in m.parts(filled):
             total += rates.transform(level + above, (int(k) for k in d.numbers), d.baby)
             total += len(d.folds) * rates.rotation(max(1, level))
     return total
+
+
+def _blocks(rates: Rates, level: int, m: Map) -> float:
+    """Returns the seconds of a map between tensors of several ciphertexts."""
+    outputs, inputs = ({name[i] for name in m.diagonals} for i in (0, 1))
+    every = m.diagonals.values()
+    babies = len({(of, int(k)) for (_, of), d in m.diagonals.items() for k in np.unique(d.numbers % d.baby) if k})
+    folds = sum(len(d.folds) for d in {to: d for (to, _), d in m.diagonals.items()}.values())
+    giants = m.turns() - babies - folds
+    bases = max(len(outputs), len(inputs)) - 1
+    total = rates.parts(level + 1, sum(d.count for d in every), babies, giants) + bases * rates.parts(level + 1, 0, 0, 0)
+    return total + folds * rates.rotation(max(1, level))

@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 
 from heliograph import ckks
-from heliograph._common.functions import concatenate
 from heliograph.ckks.approximation import with_errors
 from heliograph.ml.networks.cuts import Network
 from heliograph.ml.networks.design import Design, Map
-from heliograph.ml.networks.diagonals import Diagonals
-from heliograph.ml.networks.filled import Filled
+from heliograph.ml.networks.diagonals import Blocks, Diagonals
 from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.placing import Plan
 from heliograph.ml.networks.terms import Floats
@@ -24,6 +22,7 @@ from heliograph.ml.networks.terms import Floats
 #: Assumed error of arguments in [-1, 1], for the limits of guards. Worst-case bounds grow by orders of magnitude with each
 #: layer, beyond all use; `NetworkModel.simulate` models the errors and `compare` measures them.
 _ARGUMENT_ERROR = 2.0**-12
+_Key = tuple[str, str, str]  #: of a matrix: the cut that reads it, the cut that it reads, and its part of filled copies
 _SAME = 1e-9  # largest relative distance of factors that count as equal
 
 
@@ -55,7 +54,7 @@ class Circuit:
     guard: bool = True
     lean: bool = False
     compact: bool | None = None
-    _encoded: dict[tuple[str, str, int, int], Any] = field(default_factory=dict, repr=False)
+    _encoded: dict[_Key, Any] = field(default_factory=dict, repr=False)
 
     @property
     def needs(self) -> dict[str, Any]:
@@ -134,10 +133,8 @@ class Circuit:
             unit = self.units.values[m.source] / half
             if m.factor is not None:
                 part = _scaled(values[m.source], m.factor * unit, level)
-            elif filled and m.filled is not None:
-                part = self._filled(name, m, m.filled, unit, level, values[m.source])
             else:
-                part = self._transformed(name, m, unit, level, values[m.source], target.ciphertexts)
+                part = self._transformed(name, m, unit, level, values[m.source], filled)
             total = part if total is None else total + part
         offset = target.spread((constant - middle) / half, -self._unused(maps, half))
         return total + offset if np.any(offset) else total
@@ -152,24 +149,21 @@ class Circuit:
                 total += m.factor * float(fitted(np.array([(fitted.low + fitted.high) / 2]))[0]) / half
         return total
 
-    def _transformed(self, name: str, m: Map, unit: float, level: int, x: Any, count: int) -> Any:
+    def _transformed(self, name: str, m: Map, unit: float, level: int, x: Any, filled: bool) -> Any:
         """Returns a map by diagonals of a tensor (ciphertexts,)."""
-        results = []
-        for to in range(count):
-            total: Any = None
-            for of in sorted(of for at, of in m.diagonals if at == to):
-                matrix = m.diagonals[to, of]
-                part = self._transform((name, m.source, to, of), matrix, unit, level + 1)(x[of : of + 1])
-                part = _folded(part, matrix)
-                total = part if total is None else total + part
-            results.append(_lowered(x[:1], level) * 0 if total is None else total)
-        return results[0] if count == 1 else concatenate(results)
+        for key, above, blocks, factor in self._parts(name, m, unit, filled):
+            x = self._transform(key, blocks, factor, level + above)(x)
+            for step in next(iter(blocks.values())).folds:
+                x = x + x.rotate(step)
+        return x
 
-    def _filled(self, name: str, m: Map, filled: Filled, unit: float, level: int, x: Any) -> Any:
-        """Returns a map by filled copies of a tensor (1,)."""
-        turned = self._transform((name, m.source, -1, 0), filled.spread, 1.0, level + 2)(x)
-        part = self._transform((name, m.source, 0, 0), filled.matrix, unit, level + 1)(turned)
-        return _folded(part, filled.matrix)
+    def _parts(self, name: str, m: Map, unit: float, filled: bool) -> Iterator[tuple[_Key, int, Blocks, float]]:
+        """Yields the matrices of a map: key, levels of the operand above the result, diagonals, and their factor."""
+        if filled and m.filled is not None:
+            yield (name, m.source, "spread"), 2, {(0, 0): m.filled.spread}, 1.0
+            yield (name, m.source, "filled"), 1, {(0, 0): m.filled.matrix}, unit
+        elif m.diagonals:
+            yield (name, m.source, ""), 1, m.diagonals, unit
 
     def prepare(self) -> None:
         """Encodes all matrices now, instead of at the first call. Does nothing with `lean`."""
@@ -184,13 +178,8 @@ class Circuit:
 
     def _encode(self, name: str, maps: tuple[Map, ...], half: float, level: int, filled: bool) -> None:
         for m in maps:
-            unit = self.units.values[m.source] / half
-            if filled and m.filled is not None:
-                self._transform((name, m.source, -1, 0), m.filled.spread, 1.0, level + 2)
-                self._transform((name, m.source, 0, 0), m.filled.matrix, unit, level + 1)
-                continue
-            for (to, of), matrix in m.diagonals.items():
-                self._transform((name, m.source, to, of), matrix, unit, level + 1)
+            for key, above, blocks, factor in self._parts(name, m, self.units.values[m.source] / half, filled):
+                self._transform(key, blocks, factor, level + above)
 
     def _is_compact(self) -> bool | None:
         """Tells whether matrices are compact: as requested, or if all of them would take more than half of the memory."""
@@ -199,11 +188,14 @@ class Circuit:
             self.compact = True if 2 * large > self.parameters.free_memory else None
         return self.compact
 
-    def _transform(self, key: tuple[str, str, int, int], matrix: Diagonals, unit: float, level: int) -> Any:
-        """Returns an encoded matrix. Its key is the map's names and its ciphertexts of output and input; -1 is a spread."""
+    def _transform(self, key: _Key, blocks: Blocks, unit: float, level: int) -> Any:
+        """Returns an encoded matrix: one of `LinearTransform`, or of `BlockTransform` for tensors of several ciphertexts."""
         if key in self._encoded:
             return self._encoded[key]
-        made = transform_of(self.parameters, matrix, unit, level, self._is_compact())
+        layouts = self.design.layouts
+        target = layouts[key[0]] if key[0] else self.design.output
+        shape = target.ciphertexts, layouts[key[1]].ciphertexts
+        made = transform_of(self.parameters, blocks, shape, unit, level, self._is_compact())
         if not self.lean:
             self._encoded[key] = made
         return made
@@ -257,15 +249,24 @@ def level_key_bytes(p: ckks.Parameters, level: int) -> int:
 
 
 def transform_of(
-    parameters: ckks.Parameters, diagonals: Diagonals, unit: float, level: int, compact: bool | None = None
-) -> ckks.LinearTransform:
-    """Encodes the diagonals times `unit` for operands of a level."""
+    parameters: ckks.Parameters, blocks: Blocks, shape: tuple[int, int], unit: float, level: int, compact: bool | None = None
+) -> ckks.LinearTransform | ckks.BlockTransform:
+    """Encodes the diagonals times `unit` for operands of a level. `shape` has the ciphertexts of output and input."""
+    some = next(iter(blocks.values()))
+    period = some.period if some.period < parameters.slots else None
+    made = {name: _entries(diagonals, unit) for name, diagonals in blocks.items()}
+    if shape == (1, 1):
+        return ckks.LinearTransform.from_diagonals(
+            parameters, made[0, 0], period=period, level=level, baby=some.baby, compact=compact
+        )
+    table = [[made.get((to, of)) for of in range(shape[1])] for to in range(shape[0])]
+    return ckks.BlockTransform(parameters, table, period=period, level=level, baby=some.baby, compact=compact)
+
+
+def _entries(diagonals: Diagonals, unit: float) -> dict[int, Floats]:
+    """Returns diagonals times a factor, by their numbers."""
     values = diagonals.values() * unit
-    period = diagonals.period if diagonals.period < parameters.slots else None
-    each = {int(k): values[i] for i, k in enumerate(diagonals.numbers)}
-    return ckks.LinearTransform.from_diagonals(
-        parameters, each, period=period, level=level, baby=diagonals.baby, compact=compact
-    )
+    return {int(k): values[i] for i, k in enumerate(diagonals.numbers)}
 
 
 def _bound(fitted: Polynomial, unit: float) -> tuple[float, float]:
@@ -273,13 +274,6 @@ def _bound(fitted: Polynomial, unit: float) -> tuple[float, float]:
     x = np.linspace(fitted.low, fitted.high, 4097)
     y = fitted(x) / unit
     return min(float(y.min()), -1.0), max(float(y.max()), 1.0)
-
-
-def _folded(x: Any, matrix: Diagonals) -> Any:
-    """Returns the sum of the parts or copies of a product with a matrix."""
-    for step in matrix.folds:
-        x = x + x.rotate(step)
-    return x
 
 
 def _lowered(x: Any, level: int) -> Any:

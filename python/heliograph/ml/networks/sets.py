@@ -152,6 +152,5 @@ def _reads(maps: tuple[Map, ...], units: Units, half: float, filled: bool = Fals
         free = m.factor is not None and is_one(m.factor * units.values[m.source] / half)
         parts = m.parts(filled)
         levels = max((above for above, _ in parts), default=0 if free else 1)
-        count, rotations = sum(d.count for _, d in parts), sum(d.turns for _, d in parts)
-        made.append((m.source, levels, float(count), rotations))
+        made.append((m.source, levels, float(sum(d.count for _, d in parts)), m.turns(filled)))
     return tuple(made)
