@@ -14,8 +14,9 @@ from heliograph.ml.graph import Graph
 from heliograph.ml.interpreter import run
 from heliograph.ml.networks.cuts import Network, network_of, without_products
 from heliograph.ml.networks.design import design_of
-from heliograph.ml.networks.diagonals import diagonals_of
+from heliograph.ml.networks.diagonals import diagonals_of, turns_of
 from heliograph.ml.networks.evaluation import evaluate
+from heliograph.ml.networks.filled import filled_of
 from heliograph.ml.networks.layouts import packed, raster, strided
 from network_graphs import Builder, residual
 
@@ -93,6 +94,55 @@ def test_diagonals_of_all_layouts_equal_the_interpreter(
         np.testing.assert_allclose(results, target.spread(expected), atol=1e-10)
 
 
+@settings(max_examples=40, deadline=None)
+@given(convolutions(), st.sampled_from([1024, 4096]), st.booleans())
+def test_filled_copies_equal_the_plain_map(case: tuple[Graph, tuple[int, ...]], slots: int, compact: bool) -> None:
+    graph, shape = case
+    form = dependent(graph).output
+    x = np.random.default_rng(7).normal(size=shape)
+    source = packed(shape, slots) if compact else raster(shape, slots)
+    target = packed(form.shape, slots) if compact else raster(form.shape, slots)
+    if len(form.shape) == 3 and not compact:
+        stride = [max(1, round(a / b)) for a, b in zip(shape[1:], form.shape[1:], strict=True)]
+        target = strided(source, stride, form.shape) or target
+    filled = filled_of(form.maps["x"], source, target)
+    if max(source.period, target.period) >= slots:
+        assert filled is None
+    assume(filled is not None)
+    assert filled is not None
+    vectors = source.pack(x[None])
+    expected = form.maps["x"].apply(x.ravel())
+    made = filled.apply(vectors[0])
+    np.testing.assert_allclose(made, target.spread(expected)[0], atol=1e-10)  # right in all copies
+    plain = diagonals_of(form.maps["x"], source, target)[0, 0]
+    np.testing.assert_allclose(made, plain.apply(vectors[0]), atol=1e-10)
+
+
+def test_filled_copies_of_resnets_layers() -> None:
+    images = [raster((16, 32, 32), 32768)]
+    for shape in ((32, 16, 16), (64, 8, 8)):
+        made = strided(images[-1], (2, 2), shape)
+        assert made is not None
+        images.append(made)
+    for layout, plain, most in zip(images, (144, 392, 900), (72, 98, 120), strict=True):
+        b = Builder(layout.shape)
+        terms = network_of(b.graph(b.convolution("x", layout.shape[0]))).output.maps["x"]
+        filled = filled_of(terms, layout, layout)
+        assert filled is not None
+        assert filled.matrix.count <= most
+        assert filled.spread.count == layout.slots // layout.period
+        assert filled.cost < diagonals_of(terms, layout, layout)[0, 0].cost
+        assert diagonals_of(terms, layout, layout)[0, 0].count == plain
+
+
+def test_full_and_shared_ciphertexts_have_no_copies() -> None:
+    b = Builder((4, 4))
+    terms = network_of(b.graph(b.dense("x", 4))).output.maps["x"]
+    assert filled_of(terms, raster((4, 4), 16), raster((4, 4), 16)) is None
+    assert filled_of(terms, raster((4, 4), 8), raster((4, 4), 8)) is None
+    assert filled_of(terms, raster((4, 4), 64, 2), raster((4, 4), 64, 2)) is None
+
+
 @settings(max_examples=20, deadline=None)
 @given(convolutions(), st.integers(2, 4))
 def test_diagonals_of_several_samples_do_not_mix_them(case: tuple[Graph, tuple[int, ...]], batch: int) -> None:
@@ -106,6 +156,28 @@ def test_diagonals_of_several_samples_do_not_mix_them(case: tuple[Graph, tuple[i
     made = target.unpack(result[None], batch)
     for sample, got in zip(x, made, strict=True):
         np.testing.assert_allclose(got.ravel(), only.apply(sample.ravel()), atol=1e-10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(convolutions(), st.sampled_from([32, 64, 128]))
+def test_blocks_share_steps(case: tuple[Graph, tuple[int, ...]], slots: int) -> None:
+    graph, shape = case
+    form = dependent(graph).output
+    blocks = diagonals_of(form.maps["x"], raster(shape, slots), raster(form.shape, slots))
+    assume(len(blocks) > 1)
+    assert len({(d.period, d.baby, d.folds) for d in blocks.values()}) == 1
+    assert turns_of(blocks) <= sum(d.turns for d in blocks.values())
+    for d in blocks.values():
+        steps = {int(k) for n in d.numbers for k in (n % d.baby, n - n % d.baby) if k}
+        assert set(d.rotations) == steps
+
+
+def test_blocks_of_a_convolution_take_half_the_rotations() -> None:
+    b = Builder((16, 16, 16))
+    layout = raster((16, 16, 16), 2048)
+    blocks = diagonals_of(network_of(b.graph(b.convolution("x", 16))).output.maps["x"], layout, layout)
+    assert sorted(blocks) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert 2 * turns_of(blocks) <= sum(d.turns for d in blocks.values())
 
 
 def test_layouts_fill_the_gaps_of_strides() -> None:

@@ -15,7 +15,7 @@ import heliograph as hg
 from heliograph.ml.canonical import canonical
 from heliograph.ml.errors import AccuracyError, ModelError
 from heliograph.ml.interpreter import run
-from heliograph.ml.networks import NetworkModel, compare, compile_graph
+from heliograph.ml.networks import NetworkModel, compare, compile_graph, placing
 from heliograph.ml.networks.files import arrays_of, circuit_of
 from heliograph.ml.networks.placing import Limits, Step, place
 from heliograph.ml.read.onnx import read_onnx
@@ -151,6 +151,17 @@ def test_tensors_larger_than_a_ciphertext(small: Any, owner: Any) -> None:
     np.testing.assert_allclose(model.run(owner, x[:1]), run(graph, x[:1])[graph.outputs[0]].reshape(1, 8), atol=1e-4)
 
 
+def test_ciphertexts_without_a_map(small: Any, owner: Any) -> None:
+    b = Builder((4, 16, 16))
+    padded = b.other("pad", b.convolution("x", 4), (8, 16, 16), pads=((4, 0), (0, 0), (0, 0)))  # the first ciphertext is 0
+    graph = b.graph(b.average_pool(b.activation(padded, "square"), 8))
+    x = images(50, shape=(4, 16, 16))
+    model = compile_graph(graph, x, parameters=small, classifies=False)
+    (only,) = model.circuit.design.maps[model.network.cuts[1].name]
+    assert set(only.diagonals) == {(1, 0)}
+    np.testing.assert_allclose(model.run(owner, x[:1]), run(graph, x[:1])[graph.outputs[0]].reshape(1, 32), atol=1e-4)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_models_run_or_are_refused_by_name(seed: int, small: Any, owner: Any) -> None:
     try:
@@ -280,6 +291,47 @@ def test_a_service_runs_a_bundle(tmp_path: Path) -> None:
         assert client.model.predict(values) == "abcd"[values.argmax()]
 
 
+@pytest.fixture(scope="module")
+def filled(small: Any) -> NetworkModel:
+    """The network with a plan for a machine of expensive diagonals."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(placing, "_DIAGONAL", 0.01)
+        made = compile_graph(residual(), images(200), accuracy=0.1, parameters=small)
+    return made
+
+
+def test_filled_copies_compute_the_same(filled: NetworkModel, network: NetworkModel, owner: Any) -> None:
+    chosen = [name for name, place in filled.circuit.plan.places.items() if place.filled]
+    assert chosen
+    assert not any(place.filled for place in network.circuit.plan.places.values())
+    assert filled.report.diagonals < network.report.diagonals
+    assert filled.report.rotations < network.report.rotations + 8
+    x = images(1, seed=7) * 0.8
+    keys = filled.keys(owner)
+    np.testing.assert_allclose(filled.run(owner, x, keys), filled.simulate(x), atol=2e-4)
+    found = compare(filled, owner, x, keys)
+    assert found.worst.from_polynomials < 1e-4
+    read = circuit_of(arrays_of(filled.circuit), filled.parameters, 1)
+    assert read.needs == filled.needs
+    assert dict(read.plan.places) == dict(filled.circuit.plan.places)
+
+
+@pytest.mark.parametrize("change", ["no copies", "no levels", "number"])
+def test_changed_plans_with_filled_copies_are_refused(filled: NetworkModel, change: str) -> None:
+    arrays = arrays_of(filled.circuit)
+    text = json.loads(arrays["network"].tobytes())
+    name = next(name for name, place in filled.circuit.plan.places.items() if place.filled)
+    if change == "no copies":
+        text["plan"]["x"][5] = True
+    elif change == "no levels":
+        text["plan"][name][4] = filled.parameters.levels - 1
+    else:
+        text["plan"][name][5] = 1
+    changed = np.frombuffer(json.dumps(text).encode(), dtype=np.uint8)
+    with pytest.raises(hg.DamagedFileError, match="truth values" if change == "number" else "filled copies"):
+        circuit_of(arrays | {"network": changed}, filled.parameters, 1)
+
+
 def test_changed_bundles_are_refused(network: NetworkModel) -> None:
     arrays = arrays_of(network.circuit)
     text = json.loads(arrays["network"].tobytes())
@@ -292,7 +344,7 @@ def test_changed_bundles_are_refused(network: NetworkModel) -> None:
         ("guard", 1),
         ("outputs", ["missing"]),
         ("nodes", text["nodes"][1:]),
-        ("plan", text["plan"] | {"x": [1, 1, False, False]}),
+        ("plan", text["plan"] | {"x": [1, 1, False, False, 1]}),
         ("polynomials", {}),
         ("constants", {"c": {"array": "missing"}}),
         ("units", text["units"] | {"x": "nan"}),

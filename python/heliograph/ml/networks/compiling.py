@@ -15,7 +15,7 @@ from heliograph.ml.networks.cuts import network_of
 from heliograph.ml.networks.evaluation import require_known
 from heliograph.ml.networks.forecast import seconds_of
 from heliograph.ml.networks.model import NetworkModel
-from heliograph.ml.networks.program import Circuit, level_key_bytes, matrix_bytes
+from heliograph.ml.networks.program import Circuit, level_key_bytes, matrices, matrix_bytes
 from heliograph.ml.networks.report import Approximated, NetworkReport
 from heliograph.ml.networks.search import Loss, Search
 from heliograph.ml.networks.sets import Choice, Chooser
@@ -102,7 +102,7 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
     """Returns the costs and the approximations."""
     network, polynomials = circuit.network, circuit.polynomials
     design, plan = choice.design, choice.plan
-    every = [*(m for maps in design.maps.values() for m in maps), *design.output_maps]
+    every = [matrix for _, _, matrix in matrices(design, plan)]
     rows = []
     samples = calibration.samples[:_REPORTED]
     exact = calibration.outputs[: len(samples)]
@@ -134,7 +134,8 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
         plan.places[network.cuts[0].name].value,
         plan.bootstraps,
         sum(m.count for m in every),
-        sum(m.rotations for m in every),
+        sum(m.turns(plan.places[name].filled) for name, maps in design.maps.items() for m in maps)
+        + sum(m.turns() for m in design.output_maps),
         profile.name,
         seconds_of(circuit, profile),
         matrix_bytes(choice.parameters, design, plan),

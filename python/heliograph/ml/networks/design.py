@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 from heliograph.ml.errors import ModelError
 from heliograph.ml.networks.cuts import Cut, Form, Network
-from heliograph.ml.networks.diagonals import Diagonals, diagonals_of
+from heliograph.ml.networks.diagonals import Diagonals, cost_of, diagonals_of, turns_of
+from heliograph.ml.networks.filled import Filled, filled_of
 from heliograph.ml.networks.layouts import Layout, packed, power, raster, strided
 from heliograph.ml.networks.terms import Terms
 
 _STRIDES = (1, 2, 4, 8)  # distances of pixels, in those of the layout before, that are tried
+
+_FILLED_GAIN = 0.9  # largest cost, relative to the plain map, with which filled copies are offered
 
 
 @dataclass(frozen=True)
@@ -23,20 +26,19 @@ class Map:
     factor: float | None  #: factor before units; None if the map has diagonals
     diagonals: Mapping[tuple[int, int], Diagonals]
 
-    @property
-    def count(self) -> int:
-        """Number of diagonals."""
-        return sum(d.count for d in self.diagonals.values())
+    filled: Filled | None = None  #: the same map by filled copies, which takes a level more
 
-    @property
-    def rotations(self) -> int:
-        """Number of rotations."""
-        return sum(len(d.rotations) + len(d.folds) for d in self.diagonals.values())
+    def parts(self, filled: bool = False) -> tuple[tuple[int, Diagonals], ...]:
+        """Returns the matrices, each with the levels of its operand above the result of the map."""
+        if filled and self.filled is not None:
+            return (2, self.filled.spread), (1, self.filled.matrix)
+        return tuple((1, d) for d in self.diagonals.values())
 
-    @property
-    def products(self) -> float:
-        """Number of diagonals; those of a small period count as their share of the slots in memory."""
-        return float(sum(d.count for d in self.diagonals.values()))
+    def turns(self, filled: bool = False) -> int:
+        """Returns the number of rotations."""
+        if filled and self.filled is not None:
+            return self.filled.spread.turns + self.filled.matrix.turns
+        return turns_of(self.diagonals)
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,7 @@ def _layout(cut: Cut, form: Form, layouts: Mapping[str, Layout], slots: int) -> 
         return candidates[0]
     best, least = candidates[0], math.inf
     for candidate in candidates:
-        cost = sum(
-            d.cost for name, terms in form.maps.items() for d in diagonals_of(terms, layouts[name], candidate).values()
-        )
+        cost = sum(cost_of(diagonals_of(terms, layouts[name], candidate)) for name, terms in form.maps.items())
         cost += 1e-3 * candidate.period  # of equally cheap layouts the smallest, which later maps read by fewer diagonals
         if cost < least:
             best, least = candidate, cost
@@ -123,4 +123,7 @@ def _map(name: str, terms: Terms, source: Layout, target: Layout) -> Map:
     factor = terms.factor()
     if factor is not None and source.digits == target.digits and source.period == target.period:
         return Map(name, factor, {})
-    return Map(name, None, diagonals_of(terms, source, target))
+    diagonals = diagonals_of(terms, source, target)
+    filled = filled_of(terms, source, target)
+    cheaper = filled is not None and filled.cost < _FILLED_GAIN * cost_of(diagonals)
+    return Map(name, None, diagonals, filled if cheaper else None)

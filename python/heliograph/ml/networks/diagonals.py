@@ -10,8 +10,8 @@ forms are counted and the cheapest one is taken:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,11 @@ class Diagonals:
         return len(self.numbers)
 
     @property
+    def turns(self) -> int:
+        """Number of rotations."""
+        return len(self.rotations) + len(self.folds)
+
+    @property
     def cost(self) -> float:
         """Cost in products with a diagonal of the whole ciphertext."""
         return self.count + ROTATION_COST * (len(self.rotations) + 2 * len(self.folds))
@@ -65,39 +70,95 @@ class Diagonals:
         return total
 
 
+#: Diagonals of a map by (ciphertext of the output, ciphertext of the input). All have one period, `baby` and `folds`.
+Blocks = Mapping[tuple[int, int], Diagonals]
+
+
+def turns_of(blocks: Blocks) -> int:
+    """Returns the rotations of a map: the baby steps of an input serve all outputs, and an output has its giant steps."""
+    babies = {(of, int(k)) for (_, of), d in blocks.items() for k in np.unique(d.numbers % d.baby) if k}
+    giants = {(to, int(k)) for (to, _), d in blocks.items() for k in np.unique(d.numbers // d.baby) if k}
+    folds = {(to, step) for (to, _), d in blocks.items() for step in d.folds}
+    return len(babies) + len(giants) + len(folds)
+
+
+def cost_of(blocks: Blocks) -> float:
+    """Returns the cost of a map in products with a diagonal of a whole ciphertext."""
+    if len(blocks) == 1:
+        return next(iter(blocks.values())).cost
+    folds = sum(len(d.folds) for d in {to: d for (to, _), d in blocks.items()}.values())
+    return sum(d.count for d in blocks.values()) + ROTATION_COST * (turns_of(blocks) + folds)
+
+
 def diagonals_of(terms: Terms, source: Layout, target: Layout) -> dict[tuple[int, int], Diagonals]:
     """Returns the diagonals of a map, by (ciphertext of the output, ciphertext of the input)."""
     slots = source.slots
     cols, rows = source.places[terms.cols], target.places[terms.rows]
     if source.batch > 1:
         return _of_batch(terms, source, target, rows, cols)
-    made: dict[tuple[int, int], Diagonals] = {}
+    low, high = min(source.period, slots), min(target.period, slots)
     pairs = (rows // slots) * source.ciphertexts + cols // slots
-    for pair in _present(pairs):
-        some = pairs == pair
-        to, of = divmod(int(pair), source.ciphertexts)
-        low, high = min(source.period, slots), min(target.period, slots)
-        made[to, of] = _cheapest(rows[some] % slots, cols[some] % slots, terms.weights[some], low, high)
-    return made
+    numbers = [int(pair) for pair in _present(pairs)]
+    chosen = [pairs == pair for pair in numbers] if len(numbers) > 1 else [np.ones(len(pairs), dtype=bool)]
+    entries = [(rows[some] % slots, cols[some] % slots, terms.weights[some]) for some in chosen]
+    names = [divmod(pair, source.ciphertexts) for pair in numbers]
+    best: dict[tuple[int, int], Diagonals] | None = None
+    for form in _forms(low, high, max((len(one[0]) for one in entries), default=0)):
+        made = {name: form(*one, low, high, len(names) == 1) for name, one in zip(names, entries, strict=True)}
+        made = made if len(made) < 2 else _shared(made)
+        best = made if best is None or cost_of(made) < cost_of(best) else best
+    return {} if best is None or not names else best
 
 
-def _cheapest(rows: Indices, cols: Indices, weights: Floats, source: int, target: int) -> Diagonals:
-    """Returns the cheapest diagonals between one ciphertext of period `source` and one of period `target`."""
-    period = max(source, target)
-    copies = tuple(target << i for i in range((period // target).bit_length() - 1))
-    steps = (cols - rows) % source
-    if not copies:  # the output's period is the larger one
-        return _made(steps, rows, weights, period, ())
-    candidates = [_made((cols - rows) % period, rows, weights, period, copies)]
-    window = (cols - rows) % target
-    candidates.append(_made(window, (cols - window) % period, weights, period, copies))
-    least = min(candidates, key=lambda d: d.cost)
-    count = period // target
-    if count * len(rows) <= 1 << 24:
-        every = (rows[:, None] + target * np.arange(count)).ravel()
-        candidates.append(_made((np.repeat(cols, count) - every) % period, every, np.repeat(weights, count), period, ()))
-        least = min(least, candidates[-1], key=lambda d: d.cost)
-    return least
+#: Makes the diagonals of entries (rows, columns, weights, period of the input, period of the output, alone).
+_Form = Callable[[Indices, Indices, Floats, int, int, bool], Diagonals]
+
+
+def _forms(source: int, target: int, count: int) -> tuple[_Form, ...]:
+    """Returns the forms of the maps between periods, for blocks of at most `count` entries."""
+    if target >= source:
+        return (_first,)
+    return (_first, _window, _every) if source // target * count <= 1 << 24 else (_first, _window)
+
+
+def _copies(source: int, target: int) -> tuple[int, ...]:
+    """Returns the rotations that add the copies of an output of a smaller period."""
+    return tuple(target << i for i in range((source // target).bit_length() - 1))
+
+
+def _first(rows: Indices, cols: Indices, weights: Floats, source: int, target: int, alone: bool) -> Diagonals:
+    return made_of((cols - rows) % source, rows, weights, max(source, target), _copies(source, target), alone)
+
+
+def _window(rows: Indices, cols: Indices, weights: Floats, source: int, target: int, alone: bool) -> Diagonals:
+    steps = (cols - rows) % target
+    return made_of(steps, (cols - steps) % source, weights, source, _copies(source, target), alone)
+
+
+def _every(rows: Indices, cols: Indices, weights: Floats, source: int, target: int, alone: bool) -> Diagonals:
+    count = source // target
+    every = (rows[:, None] + target * np.arange(count)).ravel()
+    return made_of((np.repeat(cols, count) - every) % source, every, np.repeat(weights, count), source, (), alone)
+
+
+def _shared(blocks: dict[tuple[int, int], Diagonals]) -> dict[tuple[int, int], Diagonals]:
+    """Returns blocks with the number of diagonals in a giant step that is cheapest for all of them together."""
+    period = next(iter(blocks.values())).period
+    every = np.unique(np.concatenate([d.numbers for d in blocks.values()]))
+    inputs = {of: _union([d for (_, i), d in blocks.items() if i == of]) for _, of in blocks}
+    outputs = {to: _union([d for (o, _), d in blocks.items() if o == to]) for to, _ in blocks}
+
+    def cost(baby: int) -> float:
+        babies = sum(np.count_nonzero(np.unique(numbers % baby)) for numbers in inputs.values())
+        giants = sum(np.count_nonzero(np.unique(numbers // baby)) for numbers in outputs.values())
+        return float(babies + _GIANT_COST * giants)
+
+    baby = min((period, *_candidates(every, period)), key=cost)
+    return {name: replace(d, baby=baby, rotations=_steps(d.numbers, baby)) for name, d in blocks.items()}
+
+
+def _union(blocks: list[Diagonals]) -> Indices:
+    return np.unique(np.concatenate([d.numbers for d in blocks]))
 
 
 def _of_batch(
@@ -109,15 +170,20 @@ def _of_batch(
     slots, count = source.slots, source.slots // source.period
     every = (np.arange(count) * source.period)[:, None]
     steps = np.tile((cols - rows) % slots, count)
-    return {(0, 0): _made(steps, (rows + every).ravel(), np.tile(terms.weights, count), slots, ())}
+    return {(0, 0): made_of(steps, (rows + every).ravel(), np.tile(terms.weights, count), slots, ())}
 
 
-def _made(steps: Indices, slot: Indices, weights: Floats, period: int, folds: tuple[int, ...]) -> Diagonals:
+def made_of(
+    steps: Indices, slot: Indices, weights: Floats, period: int, folds: tuple[int, ...], alone: bool = True
+) -> Diagonals:
+    """Returns the diagonals of entries, each with its step, its slot and its weight.
+
+    Blocks that are not `alone` have no giant steps yet."""
     numbers = _present(steps)
     place = np.zeros(int(numbers[-1]) + 1 if len(numbers) else 1, dtype=np.int64)
     place[numbers] = np.arange(len(numbers))
     index = place[steps].astype(np.int32)
-    baby, rotations = _split(numbers, period)
+    baby, rotations = split(numbers, period) if alone else (period, ())
     return Diagonals(period, numbers, index, slot.astype(np.int32), weights, baby, rotations, folds)
 
 
@@ -132,12 +198,18 @@ def _candidates(numbers: Indices, period: int) -> Iterator[int]:
     yield from (int(gap) for gap in gaps[:32] if gap < period)
 
 
-def _split(numbers: Indices, period: int) -> tuple[int, tuple[int, ...]]:
+def split(numbers: Indices, period: int) -> tuple[int, tuple[int, ...]]:
     """Returns the cheapest number of diagonals in a giant step, and the rotations of both kinds of steps."""
-    best, least, taken = period, np.inf, np.zeros(0, np.int64)
+    best, least = period, np.inf
     for baby in (period, *_candidates(numbers, period)):
         babies, giants = np.unique(numbers % baby), np.unique(numbers - numbers % baby)
         cost = float(np.count_nonzero(babies) + _GIANT_COST * np.count_nonzero(giants))
         if cost < least:
-            best, least, taken = baby, cost, np.union1d(babies, giants)
-    return int(best), tuple(int(step) for step in taken if step)
+            best, least = baby, cost
+    return int(best), _steps(numbers, int(best))
+
+
+def _steps(numbers: Indices, baby: int) -> tuple[int, ...]:
+    """Returns the rotations of the baby steps and giant steps."""
+    taken = np.union1d(numbers % baby, numbers - numbers % baby)
+    return tuple(int(step) for step in taken if step)

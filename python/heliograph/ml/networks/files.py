@@ -17,7 +17,7 @@ from heliograph.ml.activations import FUNCTIONS
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import OPERATIONS, Graph, Node
 from heliograph.ml.networks.cuts import Network, network_of
-from heliograph.ml.networks.design import design_of
+from heliograph.ml.networks.design import Design, design_of
 from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.placing import Place, Plan
 from heliograph.ml.networks.program import Circuit, Units
@@ -57,7 +57,7 @@ def arrays_of(circuit: Circuit) -> Arrays:
             for node in graph.nodes
         ],
         "outputs": list(graph.outputs),
-        "plan": {name: [p.value, p.argument, p.before, p.after, p.form] for name, p in plan.places.items()},
+        "plan": {name: [p.value, p.argument, p.before, p.after, p.form, p.filled] for name, p in plan.places.items()},
         "polynomials": {
             name: {"coefficients": kept(p.coefficients), "interval": kept([p.low, p.high])}
             for name, p in circuit.polynomials.items()
@@ -115,7 +115,7 @@ def circuit_of(arrays: Mapping[str, npt.NDArray[Any]], parameters: Any, batch: i
     except (ModelError, ValueError, IndexError, KeyError, TypeError) as error:
         raise damaged(f"its graph is invalid: {error}") from None
     polynomials = _polynomials(fields["polynomials"], arrays, network)
-    plan = _plan(fields, network, polynomials, parameters)
+    plan = _plan(fields, network, polynomials, parameters, design)
     names = [cut.name for cut in network.cuts]
     values = _object(fields["units"], "units", names)
     arguments = {name: ((p.low + p.high) / 2, (p.high - p.low) / 2) for name, p in polynomials.items()}
@@ -248,20 +248,24 @@ def _polynomials(value: Any, arrays: Mapping[str, npt.NDArray[Any]], network: Ne
     return made
 
 
-def _plan(fields: dict[str, Any], network: Network, polynomials: Mapping[str, Polynomial], parameters: Any) -> Plan:
+def _plan(
+    fields: dict[str, Any], network: Network, polynomials: Mapping[str, Polynomial], parameters: Any, design: Design
+) -> Plan:
     """Reads levels and bootstraps, and checks that each step has its levels."""
     names = [cut.name for cut in network.cuts]
     places: dict[str, Place] = {}
     boots = 0
     for name, value in _object(fields["plan"], "plan", names).items():
-        if not isinstance(value, list) or [type(v) for v in value] != [int, int, bool, bool, int]:
-            raise damaged("the levels of a cut must be integers")
+        if not isinstance(value, list) or [type(v) for v in value] != [int, int, bool, bool, int, bool]:
+            raise damaged("the levels of a cut must be integers, and its decisions truth values")
         place = Place(*value)
         levels = (place.value, place.argument, place.form)
         if not all(1 <= level <= parameters.levels for level in levels):
             raise damaged(f"levels must be 1 to {parameters.levels}, those of its parameter set")
         if (place.before or place.after) and not parameters.bootstrapping_level:
             raise damaged("its parameter set must have bootstrapping")
+        if place.filled and (place.form + 2 > parameters.levels or not any(m.filled for m in design.maps.get(name, ()))):
+            raise damaged("a cut with filled copies must have two more levels and a map for them")
         boots += place.before + place.after
         if name in polynomials and place.argument - polynomials[name].depth < 1:
             raise damaged("an activation must have the levels of its polynomial")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from heliograph import ckks
+from heliograph.ml.networks.design import Map
 from heliograph.ml.networks.program import Circuit, is_one
 from heliograph.ml.profile import Profile, Rates
 
@@ -29,7 +32,7 @@ def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters |
     for name, place in plan.places.items():
         if name not in design.maps:
             continue
-        total += _maps(circuit, rates, name, place.form)
+        total += _maps(circuit, rates, name, place.form, place.filled)
         count = design.layouts[name].ciphertexts
         fitted = circuit.polynomials[name]
         middle = max(2, place.argument - fitted.depth // 2)
@@ -42,7 +45,7 @@ def _bootstrap(rates: Rates, bootstraps: bool) -> float:
     return rates.bootstrap() if bootstraps else 0.0
 
 
-def _maps(circuit: Circuit, rates: Rates, name: str, level: int) -> float:
+def _maps(circuit: Circuit, rates: Rates, name: str, level: int, filled: bool = False) -> float:
     """Returns the seconds of the maps of one argument, whose result is at a level."""
     design, units = circuit.design, circuit.units
     maps: Any = design.maps[name] if name else design.output_maps
@@ -51,7 +54,22 @@ def _maps(circuit: Circuit, rates: Rates, name: str, level: int) -> float:
     for m in maps:
         if m.factor is not None and not is_one(m.factor * units.values[m.source] / half):
             total += rates.constant_product(level + 1) * design.layouts[m.source].ciphertexts
-        for d in m.diagonals.values():
-            total += rates.transform(level + 1, (int(k) for k in d.numbers), d.baby)
+        if len(m.diagonals) > 1:
+            total += _blocks(rates, level, m)
+            continue
+        for above, d in m.parts(filled):
+            total += rates.transform(level + above, (int(k) for k in d.numbers), d.baby)
             total += len(d.folds) * rates.rotation(max(1, level))
     return total
+
+
+def _blocks(rates: Rates, level: int, m: Map) -> float:
+    """Returns the seconds of a map between tensors of several ciphertexts."""
+    outputs, inputs = ({name[i] for name in m.diagonals} for i in (0, 1))
+    every = m.diagonals.values()
+    babies = len({(of, int(k)) for (_, of), d in m.diagonals.items() for k in np.unique(d.numbers % d.baby) if k})
+    folds = sum(len(d.folds) for d in {to: d for (to, _), d in m.diagonals.items()}.values())
+    giants = m.turns() - babies - folds
+    bases = max(len(outputs), len(inputs)) - 1
+    total = rates.parts(level + 1, sum(d.count for d in every), babies, giants) + bases * rates.parts(level + 1, 0, 0, 0)
+    return total + folds * rates.rotation(max(1, level))

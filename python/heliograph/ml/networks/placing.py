@@ -33,6 +33,7 @@ class Step:
     products: int  #: multiplications of the activation
     ciphertexts: int
     reads: Reads
+    filled: Reads = ()  #: the maps with filled copies, which take more levels; empty if there are none
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Place:
     before: bool  #: whether the argument is bootstrapped
     after: bool  #: whether the value is bootstrapped
     form: int  #: level of the result of the linear maps
+    filled: bool = False  #: whether linear maps use filled copies
 
 
 @dataclass(frozen=True)
@@ -155,16 +157,17 @@ def _options(
         yield 0.0, 0, needs, Place(value, value, False, False, value)
         return
     choices = (False, True) if limits.entry else (False,)
-    for after, before in itertools.product(choices, choices):
+    maps = ((False, step.reads), (True, step.filled)) if step.filled else ((False, step.reads),)
+    for after, before, (filled, reads) in itertools.product(choices, choices, maps):
         argument = (limits.entry if after else value) + step.depth
         if argument > limits.top:
             continue
         form = limits.entry if before else argument
         left = dict(needs)
-        taken = _needs(step.reads, form, left, limits)
+        taken = _needs(reads, form, left, limits)
         if taken is None:
             continue
         boots = (int(after) + int(before)) * step.ciphertexts
         each = step.products * _PRODUCT * limits.switch(argument) * step.ciphertexts
         again = boots * _BOOTSTRAP * limits.switch(limits.primes)
-        yield taken + (each + again) * limits.size, boots, left, Place(value, argument, before, after, form)
+        yield taken + (each + again) * limits.size, boots, left, Place(value, argument, before, after, form, filled)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from heliograph import ckks
-from heliograph._common.functions import concatenate
 from heliograph.ckks.approximation import with_errors
 from heliograph.ml.networks.cuts import Network
 from heliograph.ml.networks.design import Design, Map
-from heliograph.ml.networks.diagonals import Diagonals
+from heliograph.ml.networks.diagonals import Blocks, Diagonals
 from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.placing import Plan
 from heliograph.ml.networks.terms import Floats
@@ -23,6 +22,7 @@ from heliograph.ml.networks.terms import Floats
 #: Assumed error of arguments in [-1, 1], for the limits of guards. Worst-case bounds grow by orders of magnitude with each
 #: layer, beyond all use; `NetworkModel.simulate` models the errors and `compare` measures them.
 _ARGUMENT_ERROR = 2.0**-12
+_Key = tuple[str, str, str]  #: of a matrix: the cut that reads it, the cut that it reads, and its part of filled copies
 _SAME = 1e-9  # largest relative distance of factors that count as equal
 
 
@@ -54,7 +54,7 @@ class Circuit:
     guard: bool = True
     lean: bool = False
     compact: bool | None = None
-    _encoded: dict[tuple[str, str, int, int], Any] = field(default_factory=dict, repr=False)
+    _encoded: dict[_Key, Any] = field(default_factory=dict, repr=False)
 
     @property
     def needs(self) -> dict[str, Any]:
@@ -127,13 +127,14 @@ class Circuit:
         """Returns (maps + constant - middle) / half at a level."""
         middle, half = scaling
         target = self.design.layouts[name] if name else self.design.output
+        filled = name != "" and self.plan.places[name].filled
         total: Any = None
         for m in maps:
             unit = self.units.values[m.source] / half
             if m.factor is not None:
                 part = _scaled(values[m.source], m.factor * unit, level)
             else:
-                part = self._transformed(name, m, unit, level, values[m.source], target.ciphertexts)
+                part = self._transformed(name, m, unit, level, values[m.source], filled)
             total = part if total is None else total + part
         offset = target.spread((constant - middle) / half, -self._unused(maps, half))
         return total + offset if np.any(offset) else total
@@ -148,18 +149,21 @@ class Circuit:
                 total += m.factor * float(fitted(np.array([(fitted.low + fitted.high) / 2]))[0]) / half
         return total
 
-    def _transformed(self, name: str, m: Map, unit: float, level: int, x: Any, count: int) -> Any:
+    def _transformed(self, name: str, m: Map, unit: float, level: int, x: Any, filled: bool) -> Any:
         """Returns a map by diagonals of a tensor (ciphertexts,)."""
-        results = []
-        for to in range(count):
-            total: Any = None
-            for of in sorted(of for at, of in m.diagonals if at == to):
-                part = self._transform(name, m, to, of, unit, level + 1)(x[of : of + 1])
-                for step in m.diagonals[to, of].folds:
-                    part = part + part.rotate(step)
-                total = part if total is None else total + part
-            results.append(_lowered(x[:1], level) * 0 if total is None else total)
-        return results[0] if count == 1 else concatenate(results)
+        for key, above, blocks, factor in self._parts(name, m, unit, filled):
+            x = self._transform(key, blocks, factor, level + above)(x)
+            for step in next(iter(blocks.values())).folds:
+                x = x + x.rotate(step)
+        return x
+
+    def _parts(self, name: str, m: Map, unit: float, filled: bool) -> Iterator[tuple[_Key, int, Blocks, float]]:
+        """Yields the matrices of a map: key, levels of the operand above the result, diagonals, and their factor."""
+        if filled and m.filled is not None:
+            yield (name, m.source, "spread"), 2, {(0, 0): m.filled.spread}, 1.0
+            yield (name, m.source, "filled"), 1, {(0, 0): m.filled.matrix}, unit
+        elif m.diagonals:
+            yield (name, m.source, ""), 1, m.diagonals, unit
 
     def prepare(self) -> None:
         """Encodes all matrices now, instead of at the first call. Does nothing with `lean`."""
@@ -168,13 +172,14 @@ class Circuit:
         for cut in self.network.cuts:
             if cut.form is not None:
                 half = self.units.arguments[cut.name][1]
-                self._encode(cut.name, self.design.maps[cut.name], half, self.plan.places[cut.name].form)
-        self._encode("", self.design.output_maps, self.units.output, self.plan.output)
+                place = self.plan.places[cut.name]
+                self._encode(cut.name, self.design.maps[cut.name], half, place.form, place.filled)
+        self._encode("", self.design.output_maps, self.units.output, self.plan.output, False)
 
-    def _encode(self, name: str, maps: tuple[Map, ...], half: float, level: int) -> None:
+    def _encode(self, name: str, maps: tuple[Map, ...], half: float, level: int, filled: bool) -> None:
         for m in maps:
-            for to, of in m.diagonals:
-                self._transform(name, m, to, of, self.units.values[m.source] / half, level + 1)
+            for key, above, blocks, factor in self._parts(name, m, self.units.values[m.source] / half, filled):
+                self._transform(key, blocks, factor, level + above)
 
     def _is_compact(self) -> bool | None:
         """Tells whether matrices are compact: as requested, or if all of them would take more than half of the memory."""
@@ -183,11 +188,14 @@ class Circuit:
             self.compact = True if 2 * large > self.parameters.free_memory else None
         return self.compact
 
-    def _transform(self, name: str, m: Map, to: int, of: int, unit: float, level: int) -> Any:
-        key = (name, m.source, to, of)
+    def _transform(self, key: _Key, blocks: Blocks, unit: float, level: int) -> Any:
+        """Returns an encoded matrix: one of `LinearTransform`, or of `BlockTransform` for tensors of several ciphertexts."""
         if key in self._encoded:
             return self._encoded[key]
-        made = transform_of(self.parameters, m.diagonals[to, of], unit, level, self._is_compact())
+        layouts = self.design.layouts
+        target = layouts[key[0]] if key[0] else self.design.output
+        shape = target.ciphertexts, layouts[key[1]].ciphertexts
+        made = transform_of(self.parameters, blocks, shape, unit, level, self._is_compact())
         if not self.lean:
             self._encoded[key] = made
         return made
@@ -197,21 +205,27 @@ def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
     """Returns the bytes of the encoded matrices: words of the level's and the special primes, once per period."""
     special = len(p._core.spec.special)
     total = 0
-    for name, maps in (*design.maps.items(), ("", design.output_maps)):
-        level = (plan.places[name].form if name else plan.output) + 1
-        words = p._core.level_limbs(min(level, p.levels)) + special
-        total += sum(d.count * 2 * d.period for m in maps for d in m.diagonals.values()) * words * p.word_size // 8
+    for result, above, matrix in matrices(design, plan):
+        words = p._core.level_limbs(min(result + above, p.levels)) + special
+        total += matrix.count * 2 * matrix.period * words * p.word_size // 8
     return int(total)
+
+
+def matrices(design: Design, plan: Plan) -> Iterator[tuple[int, int, Diagonals]]:
+    """Yields the matrices of a plan: the level of the map's result, the levels of the operand above it, and diagonals."""
+    for name, maps in (*design.maps.items(), ("", design.output_maps)):
+        place = plan.places.get(name) if name else None
+        for m in maps:
+            for above, matrix in m.parts(place is not None and place.filled):
+                yield (plan.output if place is None else place.form), above, matrix
 
 
 def level_rotations(parameters: ckks.Parameters, design: Design, plan: Plan) -> dict[int, list[int]]:
     """Returns the steps of rotation keys by level, ascending. Neighbouring levels share keys if this takes fewer bytes."""
     steps: dict[int, set[int]] = {}
-    for name, maps in (*design.maps.items(), ("", design.output_maps)):
-        level = plan.places[name].form if name else plan.output
-        for diagonals in (d for m in maps for d in m.diagonals.values()):
-            steps.setdefault(level + 1, set()).update(diagonals.rotations)
-            steps.setdefault(level, set()).update(diagonals.folds)
+    for result, above, matrix in matrices(design, plan):
+        steps.setdefault(result + above, set()).update(matrix.rotations)
+        steps.setdefault(result, set()).update(matrix.folds)
     for level in sorted(steps, reverse=True):
         high, low = steps.get(level, set()), steps.get(level - 1, set())
         each, less = level_key_bytes(parameters, level), level_key_bytes(parameters, max(1, level - 1))
@@ -235,15 +249,24 @@ def level_key_bytes(p: ckks.Parameters, level: int) -> int:
 
 
 def transform_of(
-    parameters: ckks.Parameters, diagonals: Diagonals, unit: float, level: int, compact: bool | None = None
-) -> ckks.LinearTransform:
-    """Encodes the diagonals times `unit` for operands of a level."""
+    parameters: ckks.Parameters, blocks: Blocks, shape: tuple[int, int], unit: float, level: int, compact: bool | None = None
+) -> ckks.LinearTransform | ckks.BlockTransform:
+    """Encodes the diagonals times `unit` for operands of a level. `shape` has the ciphertexts of output and input."""
+    some = next(iter(blocks.values()))
+    period = some.period if some.period < parameters.slots else None
+    made = {name: _entries(diagonals, unit) for name, diagonals in blocks.items()}
+    if shape == (1, 1):
+        return ckks.LinearTransform.from_diagonals(
+            parameters, made[0, 0], period=period, level=level, baby=some.baby, compact=compact
+        )
+    table = [[made.get((to, of)) for of in range(shape[1])] for to in range(shape[0])]
+    return ckks.BlockTransform(parameters, table, period=period, level=level, baby=some.baby, compact=compact)
+
+
+def _entries(diagonals: Diagonals, unit: float) -> dict[int, Floats]:
+    """Returns diagonals times a factor, by their numbers."""
     values = diagonals.values() * unit
-    period = diagonals.period if diagonals.period < parameters.slots else None
-    each = {int(k): values[i] for i, k in enumerate(diagonals.numbers)}
-    return ckks.LinearTransform.from_diagonals(
-        parameters, each, period=period, level=level, baby=diagonals.baby, compact=compact
-    )
+    return {int(k): values[i] for i, k in enumerate(diagonals.numbers)}
 
 
 def _bound(fitted: Polynomial, unit: float) -> tuple[float, float]:

@@ -138,15 +138,19 @@ def plan_of(
             steps.append(Step(cut.name, 0, 0, count, ()))
             continue
         fitted = polynomials[cut.name]
-        reads = _reads(design.maps[cut.name], units, units.arguments[cut.name][1])
-        steps.append(Step(cut.name, fitted.depth, products_of(fitted.degree), count, reads))
+        maps, half = design.maps[cut.name], units.arguments[cut.name][1]
+        filled = _reads(maps, units, half, True) if any(m.filled is not None for m in maps) else ()
+        reads = _reads(maps, units, half)
+        steps.append(Step(cut.name, fitted.depth, products_of(fitted.degree), count, reads, filled))
     output = Step("", 0, 0, design.output.ciphertexts, _reads(design.output_maps, units, units.output))
     return place(steps, output, limits)
 
 
-def _reads(maps: tuple[Map, ...], units: Units, half: float) -> Reads:
+def _reads(maps: tuple[Map, ...], units: Units, half: float, filled: bool = False) -> Reads:
     made = []
     for m in maps:
         free = m.factor is not None and is_one(m.factor * units.values[m.source] / half)
-        made.append((m.source, 0 if free else 1, float(m.count), m.rotations))
+        parts = m.parts(filled)
+        levels = max((above for above, _ in parts), default=0 if free else 1)
+        made.append((m.source, levels, float(sum(d.count for _, d in parts)), m.turns(filled)))
     return tuple(made)

@@ -1,0 +1,122 @@
+"""Linear maps that use the copies of a small tensor: each copy takes its share of the diagonals.
+
+The values of a tensor repeat with a period of P slots, and a ciphertext has r = slots / P copies. A first matrix turns copy
+i by an offset o(i): z[i P + q] = x[q + o(i)]. Then one diagonal k of a second matrix does the work of the steps k + o(0),
+k + o(1) and so on, each in a copy of its own. Rotations by multiples of the period add the copies, so the sums are right in
+all of them. The first matrix takes one more level, but only as many diagonals as there are offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph.ml.networks.diagonals import ROTATION_COST, Diagonals, made_of, split
+from heliograph.ml.networks.layouts import Layout
+from heliograph.ml.networks.terms import Floats, Indices, Terms
+
+_TRIED = 4  # offsets whose giant steps are counted, in each doubling
+_MOST_OFFSETS = 64  # more offsets cost more than they save
+
+_Steps = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A map as two matrices: `spread` turns the copies of the input, and `matrix` multiplies each copy by its diagonals."""
+
+    spread: Diagonals
+    matrix: Diagonals
+
+    @property
+    def cost(self) -> float:
+        """Cost in products with a diagonal of the whole ciphertext."""
+        return self.spread.cost + self.matrix.cost
+
+    def apply(self, x: Floats) -> Floats:
+        """Returns the map of slots [slots], as the encrypted products compute it."""
+        return self.matrix.apply(self.spread.apply(x))
+
+
+def filled_of(terms: Terms, source: Layout, target: Layout) -> Filled | None:
+    """Returns the map by filled copies; None if there are no copies, or if offsets save nothing.
+
+    Maps of several samples or ciphertexts have no copies."""
+    slots, period = source.slots, max(source.period, target.period)
+    if max(source.batch, target.batch) > 1 or period >= slots or not len(terms.rows):
+        return None
+    rows, cols = target.places[terms.rows], source.places[terms.cols]
+    steps = (cols - rows) % source.period
+    present = np.zeros(source.period, dtype=bool)
+    present[steps] = True
+    base, offsets = _cover(present.tobytes(), slots // period, slots)
+    if len(offsets) == 1:
+        return None
+    number, copy = _assigned(steps, base, offsets, source.period)
+    place = (copy * period + (rows + number) % period - number) % slots
+    folds = tuple(target.period << i for i in range((slots // target.period).bit_length() - 1))
+    return Filled(_spread(offsets, period, slots), made_of(number, place, terms.weights, slots, folds))
+
+
+def _spread(offsets: _Steps, period: int, slots: int) -> Diagonals:
+    """Returns the matrix that turns copy i by offset i; further copies repeat the offsets."""
+    slot = np.arange(slots, dtype=np.int64)
+    turned = np.asarray(offsets, dtype=np.int64)[slot // period % len(offsets)]
+    return made_of(turned, slot, np.ones(slots), slots, ())
+
+
+def _assigned(steps: Indices, base: Indices, offsets: _Steps, period: int) -> tuple[Indices, Indices]:
+    """Returns for each step a diagonal of `base` and the copy whose offset completes it."""
+    number, copy = np.full(period, -1, dtype=np.int64), np.zeros(period, dtype=np.int64)
+    for i, offset in enumerate(offsets):
+        reached = (base + offset) % period
+        free = number[reached] < 0
+        number[reached[free]], copy[reached[free]] = base[free], i
+    return number[steps], copy[steps]
+
+
+@lru_cache(maxsize=64)
+def _cover(present: bytes, copies: int, slots: int) -> tuple[Indices, _Steps]:
+    """Returns diagonals and at most `copies` offsets whose sums, modulo the period, reach all present steps.
+
+    Each round doubles the offsets by one distance, which halves the diagonals at best. The cheapest round is returned."""
+    steps = np.frombuffer(present, dtype=bool)
+    base, offsets = np.flatnonzero(steps), [0]
+    best, least = (base, tuple(offsets)), _cost(base, offsets, slots)
+    while 2 * len(offsets) <= min(copies, _MOST_OFFSETS):
+        found = list(_halves(steps))
+        if not found:
+            break
+        few = sorted(found, key=lambda one: int(np.count_nonzero(one[1])))[:_TRIED]
+        options = [(half, [*offsets, *((o + distance) % len(steps) for o in offsets)]) for distance, half in few]
+        steps, offsets = min(options, key=lambda one: _cost(np.flatnonzero(one[0]), one[1], slots))
+        base = np.flatnonzero(steps)
+        cost = _cost(base, offsets, slots)
+        if cost < least:
+            best, least = (base, tuple(offsets)), cost
+    return best
+
+
+def _cost(base: Indices, offsets: list[int], slots: int) -> float:
+    """Returns the cost of both matrices, in products with a diagonal."""
+    numbers = np.unique(np.asarray(offsets, dtype=np.int64))
+    rotations = len(split(base, slots)[1]) + len(split(numbers, slots)[1])
+    return len(base) + len(numbers) + ROTATION_COST * rotations
+
+
+def _halves(steps: npt.NDArray[np.bool_]) -> Iterator[tuple[int, npt.NDArray[np.bool_]]]:
+    """Yields distances d, powers of two, and few steps that together with those d further reach all steps."""
+    for i in range((len(steps) - 1).bit_length()):
+        distance = 1 << i
+        left, taken = steps.copy(), np.zeros(len(steps), dtype=bool)
+        while left.any():
+            first = left & ~np.roll(left, distance)  # the starts of chains of this distance
+            if not first.any():  # only whole cycles are left
+                first = left & (np.arange(len(steps)) // distance % 2 == 0)
+            taken |= first
+            left &= ~(first | np.roll(first, distance))
+        yield distance, taken
