@@ -24,7 +24,7 @@ def exact() -> tuple[Any, Any]:
 def rates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulates a device that takes twice the predicted time. benchmarks/runners/forecasts.py compares forecasts with real times."""
     monkeypatch.setattr(forecasting, "_RATES", {})
-    monkeypatch.setattr(forecasting, "_measured", seconds_of)
+    monkeypatch.setattr(forecasting, "measured", seconds_of)
 
 
 def seconds_of(function: Any, *operands: Any) -> float:
@@ -138,11 +138,11 @@ def test_repr_and_report(exact: tuple[Any, Any]) -> None:
 def test_forecasts_follow_measured_rates(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Rates are measured: on a device that is twice as slow, a forecast has twice the seconds."""
     x = exact[1]
-    measured = forecasting._measured
+    measured = forecasting.measured
     monkeypatch.setattr(forecasting, "_RATES", {})
     before = hg.forecast(lambda x: hg.relinearize(x * x), x).seconds
     monkeypatch.setattr(forecasting, "_RATES", {})
-    monkeypatch.setattr(forecasting, "_measured", lambda *what: 3 * measured(*what))
+    monkeypatch.setattr(forecasting, "measured", lambda *what: 3 * measured(*what))
     assert hg.forecast(lambda x: hg.relinearize(x * x), x).seconds > 1.3 * before
 
 

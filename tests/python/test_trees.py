@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,24 +140,28 @@ def test_a_forecast_runs_trial_requests(monkeypatch: pytest.MonkeyPatch) -> None
         return 0.25
 
     monkeypatch.setattr(tree_model, "measured", measured)
-    for scheme, count in (("ckks", 1), ("bgv", 2)):
-        made = ml.compile(estimator, samples, scheme=scheme)
-        assert made.forecast.seconds == 0.25
-        assert "about 250 ms" in str(made)
-        assert ml.compile(estimator, samples, scheme=scheme, target="two-cores").forecast.seconds != 0.25
-        assert len(shapes) == count
+    made = ml.compile(estimator, samples)
+    assert made.forecast.seconds == 0.25
+    assert "about 250 ms" in str(made)
+    assert shapes == [(1,)]
+    for options in ({"target": "two-cores"}, {"scheme": "bgv"}, {"scheme": "bgv", "target": "two-cores"}):
+        assert ml.compile(estimator, samples, **options).forecast.seconds != 0.25
+    assert len(shapes) == 1
     with monkeypatch.context() as patch:
         patch.setattr(tree_model, "_LONGEST_TRIAL", 0.0)
         assert ml.compile(estimator, samples).forecast.seconds != 0.25
-    server = ml.compile(estimator, samples)._complete
-    target = profile_of("two-cores")
+    model = ml.compile(estimator, samples)
+    server, counts, target = model._complete, model.forecast, profile_of("two-cores")
     monkeypatch.setattr(tree_model, "_IN_CACHE", 1 << 40)
-    least = server.seconds(target, 0)
+    least = server.seconds(target, counts)
     monkeypatch.setattr(tree_model, "_IN_CACHE", 0)
     read = server._matrix_bytes * server._seconds_of_byte(target)
-    assert server.seconds(target, 0) == pytest.approx(least + read)
+    assert server.seconds(target, counts) == pytest.approx(least + read)
     keys = len(server._transforms[0].rotations) * server.client.parameters.switch_key_bytes
     assert keys < server._matrix_bytes < keys + (1 << 24)
+    model = ml.compile(estimator, samples, scheme="bgv")
+    still = replace(model.forecast, bytes_read=0, bytes_written=0)
+    assert 0 < model._complete.seconds(target, still) < model._complete.seconds(target, model.forecast)
 
 
 def xgboost_models() -> dict[str, tuple[Any, Any, Any]]:

@@ -31,9 +31,9 @@ from heliograph.programs.program import Program, program
 
 _SLACK = 1.01  #: of bounds, for errors of CKKS
 _CHUNK = 64  #: rows of one simulated batch
-_LONGEST_TRIAL, _LARGEST_TRIAL = 1.0, 1 << 30  #: seconds and bytes of a request that a forecast runs
+_LONGEST_TRIAL, _LARGEST_TRIAL = 1.0, 1 << 31  #: seconds and bytes of a row that a forecast runs
 _IN_CACHE = 1 << 25  #: bytes of keys and matrices that caches hold between two calls
-_STREAMED = 1 << 24  #: products of a diagonal that no cache holds
+_STREAMED = 1 << 24  #: products of a diagonal, and words of a ciphertext, that no cache holds
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class PathsServer:
         output = (np.arange(layout.slots) % layout.width) // layout.region
         return np.asarray(np.append(self._shift, 0.0)[np.minimum(output, len(self._shift))] / layout.region)
 
-    def seconds(self, target: Profile, _: int) -> float:
+    def seconds(self, target: Profile, _: Forecast) -> float:
         """Returns the seconds of a row on a device with a profile."""
         layout, top = self.client.layout, self.client.parameters.levels
         rates, total = target.rates(self.client.parameters), 0.0
@@ -320,13 +320,15 @@ class ProductsServer:
             join=concatenate,
         )
 
-    def seconds(self, target: Profile, work: int) -> float:
-        """Returns the seconds of a batch on a device with a profile, for its modular products.
+    def seconds(self, target: Profile, counts: Forecast) -> float:
+        """Returns the seconds of a batch on a device with a profile, for the modular products and bytes of a forecast.
 
-        A profile has products of CKKS, whose kernels are those of BGV.
+        A profile has products of CKKS, whose kernels are those of BGV. An addition reads and writes 8 bytes for a word.
         """
         count = max(1, self.plan.products)
-        return count * target.seconds("product", max(1, work // count), batch=16)
+        moved = counts.bytes_read + counts.bytes_written
+        byte = target.seconds("addition", _STREAMED, batch=16) / (_STREAMED * 16)
+        return count * target.seconds("product", max(1, counts.products // count), batch=16) + moved * byte
 
     def simulate(self, bits: Bools, seed: int) -> Floats:
         """Returns the values [count, outputs], which are exact for values rounded to the plan's unit."""
@@ -540,34 +542,26 @@ class EnsembleModel(Model):
     def forecast(self) -> Forecast:
         """Predicted time and memory of a request of one row (CKKS) or of all slots (BGV).
 
-        With the profile `target` of `hg.ml.compile` the time is that of its device, predicted from counts. Otherwise it is
-        the device's in use: the least time of some trial requests with keys of their own. Requests of more than a second
-        or 1 GiB are not tried; their time is that of `hg.forecast`.
+        With the profile `target` of `hg.ml.compile` the time is that of its device, predicted from counts. Otherwise the
+        time is that of the device in use. A batch has the time of `hg.forecast`. One row has the least time of some trial
+        requests with keys of their own, because counts leave out the reading of keys from memory. A row of more than a
+        second or 2 GiB is not tried.
         """
         secret = SecretKey.generate(self._client.parameters)
         server: Server[Any] = Server(self.keys(secret))
-        bits = np.zeros((1, max(len(self._reader.ensemble.conditions), 1)), dtype=np.bool_)
         if isinstance(self._client, ProductsClient):
             one = server.bind(secret.encrypt(np.zeros((1, self.rows), dtype=np.int64)))
-            request = one.broadcast_to((self._client.conditions,))
+            found = forecast(self._complete.run, one.broadcast_to((self._client.conditions,)))
         else:
+            bits = np.zeros((1, max(len(self._reader.ensemble.conditions), 1)), dtype=np.bool_)
             request = server.bind(self._client.encrypt(secret, bits))
-        found = forecast(self._complete.run, request)
-        if self._target is not None:
-            return replace(found, seconds=self._complete.seconds(self._target, found.products), floor=0.0)
-        small = found.nbytes + request.nbytes <= _LARGEST_TRIAL
-        if found.seconds is None or found.seconds > _LONGEST_TRIAL or not small:
+            found = forecast(self._complete.run, request)
+            small = found.nbytes <= _LARGEST_TRIAL and found.seconds is not None and found.seconds <= _LONGEST_TRIAL
+            if small and self._target is None:
+                return replace(found, seconds=measured(program(self._complete.run), request))
+        if self._target is None:
             return found
-        try:
-            return replace(found, seconds=self._trial_seconds(request))
-        except _core.OutOfMemoryError:
-            return found
-
-    def _trial_seconds(self, request: Any) -> float:
-        """Returns the least seconds of a request."""
-        if isinstance(self._client, ProductsClient):  # one ciphertext for all conditions would stay in the caches
-            request = concatenate([request[number : number + 1] for number in range(self._client.conditions)])
-        return measured(program(self._complete.run), request)
+        return replace(found, seconds=self._complete.seconds(self._target, found), floor=0.0)
 
     def export(self, path: Any, *, name: str | None = None, version: str = "1", title: str = "", labels: Any = None) -> Any:
         """Writes the model as a model bundle (`hg.ModelBundle`), for a server and its clients. Returns that bundle.
