@@ -10,13 +10,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.papers import al_badawi, coprocessor, frame, kim, morshed, slow_network
-from benchmarks.report import operations, readme, results, services, tfhe, workloads
+from benchmarks.report import models, operations, readme, results, services, tfhe, workloads
 from benchmarks.report.render import Reports, Writer
 from benchmarks.report.results import Report
 
 TABLES: dict[str, Writer] = {
     name: writer
-    for module in (operations, workloads, tfhe, services, readme, al_badawi, coprocessor, frame, kim, morshed, slow_network)
+    for module in (
+        operations,
+        workloads,
+        tfhe,
+        services,
+        models,
+        readme,
+        al_badawi,
+        coprocessor,
+        frame,
+        kim,
+        morshed,
+        slow_network,
+    )
     for name, writer in module.TABLES.items()
 }
 #: Name of the table of every case, by the report's field `kind`.
@@ -40,6 +53,8 @@ KINDS = {
     "ranges": "ranges",
     "estimators": "estimators",
     "trees": "trees",
+    "models": "models",
+    "level-keys": "level keys",
     "slow-network": "slow network",
 }
 #: Tables for reports without `kind`: the first test that holds selects its table.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from benchmarks.report import machines
-from benchmarks.report.render import Lines, Reports, Table, cases, columns, commit, link, markdown, render, seconds, size
+from benchmarks.report.render import Lines, Reports, Table, cases, columns, commit, link, markdown, render, seconds
 from benchmarks.report.results import Report, Row
 
 
@@ -446,42 +446,7 @@ def estimators(reports: Reports) -> Lines:
     ]
 
 
-def trees(reports: Reports) -> Lines:
-    """Returns the times, bytes and errors of ensembles of trees."""
-    heads = ["model", "case", "scheme, ring", "seconds", "processor", "keys", "request", "largest error", "same classes"]
-    lines, notes = [], []
-    for name, report in reports.items():
-        source = "XGBoost" if report["source"] == "xgboost" else "complete trees"
-        for row in report["results"]:
-            if "trees" not in row or "leaves" not in row:
-                lines.append(["Concrete-ML", row["case"], "TFHE", seconds(row["seconds"]), *["-"] * 5])
-                continue
-            ring = row["parameters"].partition("N=")[2].partition(",")[0]
-            model = (
-                f"{source}, {row['trees']} of depth {row['depth']}, {row['leaves']} leaves, {row['conditions']} conditions"
-            )
-            error = "exact" if row["log2_error"] is None else f"2^{row['log2_error']:.1f}"
-            same = f"{100 * row['equal_classes']:.2f}%"
-            cells = [
-                seconds(row["seconds"]),
-                seconds(row["cpu_seconds"]),
-                size(row["key_bytes"]),
-                size(row["request_bytes"]),
-            ]
-            lines.append([model, row["case"], f"{row['scheme']}, {ring}", *cells, error, same])
-        load = (
-            ", ".join(f"{value:.1f}" for value in report["load"])
-            if isinstance(report["load"], list)
-            else str(report["load"])
-        )
-        place = f"{report['machine']['processor']}, {report['machine']['threads']} threads"
-        notes.append(f"{link(name)}, {commit(report['commit'])}: {place}, load of the machine {load}")
-    note = "Medians of warm calls, 128-bit security. Errors are relative to the largest leaf. From " + "; ".join(notes) + "."
-    return [*markdown(heads, lines), "", note]
-
-
 TABLES: dict[str, Callable[[dict[str, Report]], Lines]] = {
-    "trees": trees,
     "look-ups": LOOKUPS,
     "beside SimplePIR": SIMPLEPIR,
     "frames": FRAMES,

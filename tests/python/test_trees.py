@@ -13,6 +13,8 @@ import pytest
 import heliograph as hg
 from heliograph import ml
 from heliograph.cli import run
+from heliograph.ml.profile import profile_of
+from heliograph.ml.trees import model as tree_model
 from heliograph.ml.trees import paths, products
 from heliograph.ml.trees.compile import compile_ensemble
 from heliograph.ml.trees.ensemble import Builder, Condition
@@ -125,6 +127,36 @@ def test_a_limit_refuses_before_keys_exist() -> None:
             ml.compile(estimator, samples, scheme=scheme, target="two-cores", limit=hg.Costs(seconds=1e-6))
     with pytest.raises(hg.ParameterError, match="there is no profile"):
         ml.compile(estimator, samples, target="abacus")
+
+
+def test_a_forecast_runs_trial_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seconds of the device in use are those of a trial request, unless it is long; a profile's are counted."""
+    estimator, samples = fitted("a stump")
+    shapes: list[tuple[int, ...]] = []
+
+    def measured(run: Any, request: Any) -> float:
+        shapes.append(run(request).shape)
+        return 0.25
+
+    monkeypatch.setattr(tree_model, "measured", measured)
+    for scheme, count in (("ckks", 1), ("bgv", 2)):
+        made = ml.compile(estimator, samples, scheme=scheme)
+        assert made.forecast.seconds == 0.25
+        assert "about 250 ms" in str(made)
+        assert ml.compile(estimator, samples, scheme=scheme, target="two-cores").forecast.seconds != 0.25
+        assert len(shapes) == count
+    with monkeypatch.context() as patch:
+        patch.setattr(tree_model, "_LONGEST_TRIAL", 0.0)
+        assert ml.compile(estimator, samples).forecast.seconds != 0.25
+    server = ml.compile(estimator, samples)._complete
+    target = profile_of("two-cores")
+    monkeypatch.setattr(tree_model, "_IN_CACHE", 1 << 40)
+    least = server.seconds(target, 0)
+    monkeypatch.setattr(tree_model, "_IN_CACHE", 0)
+    read = server._matrix_bytes * server._seconds_of_byte(target)
+    assert server.seconds(target, 0) == pytest.approx(least + read)
+    keys = len(server._transforms[0].rotations) * server.client.parameters.switch_key_bytes
+    assert keys < server._matrix_bytes < keys + (1 << 24)
 
 
 def xgboost_models() -> dict[str, tuple[Any, Any, Any]]:
@@ -391,6 +423,56 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     arguments[3] = str(tmp_path / "objects.npy")
     assert run([*arguments, "--force"]) == 1
     assert "must be a .npy file of numbers" in capsys.readouterr().err
+
+
+def test_limits_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`heliograph compile` forecasts for a target, refuses costs beyond its maxima, and refuses labels of trees."""
+    lgb = pytest.importorskip("lightgbm")
+    lgb.LGBMClassifier(n_estimators=3, max_depth=3, verbose=-1).fit(CELLS, ILL).booster_.save_model(tmp_path / "m.txt")
+    np.save(tmp_path / "x.npy", CELLS)
+    np.savez(tmp_path / "several.npz", CELLS)
+    words = ["compile", str(tmp_path / "m.txt"), "--out", str(tmp_path / "m.hgm")]
+    samples = ["--calibrate", str(tmp_path / "x.npy")]
+    for more, status, message in (
+        (["--max-seconds", "1e-9", "--target", "two-cores"], 1, "it would take"),
+        (["--max-memory", "1K"], 1, "its memory would take"),
+        (["--max-memory", "many"], 2, "must be a number of bytes"),
+        (["--target", "abacus"], 1, "there is no profile"),
+        (["--labels", str(tmp_path / "x.npy")], 1, "requires --calibrate"),
+        ([*samples, "--labels", str(tmp_path / "x.npy")], 1, "is an option of networks"),
+        (["--calibrate", str(tmp_path / "several.npz")], 1, "one array, not an archive"),
+    ):
+        assert run([*words, *more]) == status, more
+        assert message in " ".join(capsys.readouterr().err.split()), more
+    assert not (tmp_path / "m.hgm").exists()
+    assert run([*words, "--max-seconds", "60", "--max-memory", "4G", "--target", "two-cores"]) == 0
+    assert "on two-cores" in capsys.readouterr().out
+
+
+def test_labels_of_a_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With `--labels` the loss of a network is that of right classes; wrong labels are refused."""
+    onnx = pytest.importorskip("onnx")
+    weights = np.random.default_rng(1).normal(size=(6, 3)).astype(np.float32)
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["h"], name="dense"),
+        onnx.helper.make_node("Sigmoid", ["h"], ["y"], name="act"),
+        onnx.helper.make_node("MatMul", ["y", "v"], ["z"], name="last"),
+    ]
+    ends = [onnx.helper.make_tensor_value_info(name, 1, ["n", size]) for name, size in (("x", 6), ("z", 3))]
+    constants = [onnx.numpy_helper.from_array(a, name) for a, name in ((weights, "w"), (weights[:3], "v"))]
+    graph = onnx.helper.make_graph(nodes, "net", ends[:1], ends[1:], constants)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "net.onnx")
+    x = np.random.default_rng(2).normal(size=(200, 6))
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", (1 / (1 + np.exp(-x @ weights)) @ weights[:3]).argmax(1))
+    np.save(tmp_path / "short.npy", np.zeros(3, dtype=np.int64))
+    words = ["compile", str(tmp_path / "net.onnx"), "--calibrate", str(tmp_path / "x.npy"), "--out", str(tmp_path / "n.hgm")]
+    assert run([*words, "--labels", str(tmp_path / "short.npy")]) == 1
+    assert "one for each sample" in " ".join(capsys.readouterr().err.split())
+    assert run([*words, "--labels", str(tmp_path / "y.npy"), "--accuracy", "0.05", "--max-memory", "1M"]) == 1
+    assert "limit= allows 1.0 MiB" in " ".join(capsys.readouterr().err.split())
+    assert run([*words, "--labels", str(tmp_path / "y.npy"), "--accuracy", "0.05"]) == 0
+    assert "share of right classes lost" in capsys.readouterr().out
 
 
 def test_names_of_columns() -> None:

@@ -517,7 +517,34 @@ def compile_model(
         typer.Option("--reveal", help="Trees: content of the client's half, thresholds or trees. Default: auto."),
     ] = None,
     accuracy: Annotated[
-        float | None, typer.Option("--accuracy", help="Largest share of samples that may change their class.")
+        float | None,
+        typer.Option(
+            "--accuracy", help="Largest share of samples that may change their class; with --labels of right classes lost."
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels", help="Networks: class numbers of the samples of --calibrate, whole numbers in a .npy file."
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target", help="Cost profile of the machine that runs the model, a name or a file of heliograph profile."
+        ),
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option("--max-seconds", min=0, help="Maximum predicted seconds of one request.")
+    ] = None,
+    max_memory: Annotated[
+        int | None,
+        typer.Option(
+            "--max-memory",
+            parser=serving.size_of("--max-memory"),
+            metavar="SIZE",
+            help="Maximum predicted memory, such as 4G: of a request of trees; of the keys and matrices of a network.",
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the model at a service; default: the file's.")] = None,
     version: Annotated[str, typer.Option("--model-version", help="Version of the model, any text.")] = "1",
@@ -525,19 +552,17 @@ def compile_model(
 ) -> None:
     """Compile a trained model for encrypted inputs, print its costs and errors, and write it as a model bundle.
 
-    Pickles are never loaded, because they run code.
+    A model beyond --max-seconds or --max-memory is refused before any file is written. Pickles are never loaded, because
+    they run code.
     """
-    from heliograph.cli import terminal, workflow
+    from heliograph.cli import compiling, terminal, workflow
 
     workflow.require_absent([out], force)
-    samples = None
-    if calibrate is not None:
-        try:
-            samples = np.load(calibrate, allow_pickle=False)
-        except ValueError as error:
-            raise workflow.CommandError(f"cannot read {calibrate}: it must be a .npy file of numbers; {error}") from None
-    options: dict[str, Any] = {} if reveal is None else {"reveal": reveal}
-    compiled: Any = hg.ml.compile(model, samples, batch=batch, accuracy=accuracy, **options)
+    samples = compiling.samples_of(model, calibrate, labels)
+    named = {"reveal": reveal, "target": target}
+    options: dict[str, Any] = {option: value for option, value in named.items() if value is not None}
+    limit = None if max_seconds is None and max_memory is None else hg.Costs(seconds=max_seconds, nbytes=max_memory)
+    compiled: Any = hg.ml.compile(model, samples, batch=batch, accuracy=accuracy, limit=limit, **options)
     typer.echo(str(compiled))
     terminal.labelled(compiled.export(out, name=name, version=version).explain())
 

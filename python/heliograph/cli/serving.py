@@ -11,11 +11,23 @@ from typing import Annotated, Any
 import typer
 
 import heliograph as hg
-from heliograph.serving.settings import FLAG, PATHS, SETTINGS, TEXTS, Kind, Settings, from_file, option_of, variable_of
+from heliograph.serving.settings import FLAG, PATHS, SETTINGS, SIZE, TEXTS, Kind, Settings, from_file, option_of, variable_of
 
 
 def _extra(name: str) -> hg.HeliographError:
     return hg.HeliographError(f"cannot serve: {name} is not installed; pip install 'heliograph[serve]'")
+
+
+def size_of(option: str) -> Callable[[str], int]:
+    """Returns the parser of an option that is a number of bytes, as in 500M or 4G. Its errors are typer's."""
+
+    def parse(text: str) -> int:
+        try:
+            return int(SIZE.parse(text, option))
+        except hg.ParameterError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parse
 
 
 def _parser(name: str) -> Callable[[str], Any]:

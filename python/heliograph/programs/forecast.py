@@ -256,7 +256,7 @@ def recorded(function: Callable[..., Any], *examples: Any) -> tuple[Any, int]:
         return recording.finish([t._core for t in results], []), sum(t.nbytes for t in results)
 
 
-def _measured(function: Callable[..., Any], *operands: Any) -> float:
+def measured(function: Callable[..., Any], *operands: Any) -> float:
     """Returns the minimum seconds of a call, after one warm-up call. The minimum is least affected by other load."""
     function(*operands).wait()
     times: list[float] = []
@@ -328,17 +328,17 @@ def _ring_rates(x: Any) -> _Ring:
     core, _ = recorded(lambda a: a + a, one)
     if not core.times[1]:
         return _Ring()
-    host_seconds = max(0.0, _measured(lambda a: a + a, one) - core.times[1])
+    host_seconds = max(0.0, measured(lambda a: a + a, one) - core.times[1])
     repeated = one.broadcast_to((max(1, _LARGE // one.nbytes),))
     several = repeated + repeated
     core, size = recorded(lambda a: a + a, several)
-    byte = max(0.0, _measured(lambda a: a + a, several) - core.times[1]) / (several.nbytes + size)
+    byte = max(0.0, measured(lambda a: a + a, several) - core.times[1]) / (several.nbytes + size)
     del several
     rates = _Ring(1.0, host_seconds, byte)
     try:
         core, _ = recorded(_product, one)
         expected = rates.seconds(core, one.nbytes)
-        factor = _measured(_product, one) / expected if expected else 1.0
+        factor = measured(_product, one) / expected if expected else 1.0
     except _core.HeliographError:  # no keys or no level left: the forecast has no products either
         return rates
     return _Ring(min(max(factor, _PLAUSIBLE_RATIOS[0]), _PLAUSIBLE_RATIOS[1]), host_seconds, byte)
@@ -357,7 +357,7 @@ def _bootstrap_rates(x: Any) -> _Bootstraps:
     def gate_of(count: int) -> tuple[float, Any]:
         bits = np.arange(count, dtype=np.uint64) % 2  # separate elements: a broadcast element would be computed only once
         operands = tuple(type(x)(trivial(x._keys._core, b, "bool"), x._keys) for b in (bits, 1 - bits))
-        return _measured(_gate, *operands), recorded(_gate, *operands)[0]
+        return measured(_gate, *operands), recorded(_gate, *operands)[0]
 
     layer, one = gate_of(1)
     together, many = gate_of(max(_MANY, int(x.parameters.parallel_bootstraps)))

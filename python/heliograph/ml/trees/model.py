@@ -18,6 +18,7 @@ from heliograph.ckks.functions import conjugate, multiply, sum_slots, within
 from heliograph.ckks.linear import LinearTransform
 from heliograph.exact import Parameters as ExactParameters
 from heliograph.keys import PublicKey, SecretKey, Server
+from heliograph.ml.costs import Counter
 from heliograph.ml.inputs import Inputs
 from heliograph.ml.model import Model, served
 from heliograph.ml.noise import Noise
@@ -25,11 +26,14 @@ from heliograph.ml.profile import Profile
 from heliograph.ml.trees import paths, products
 from heliograph.ml.trees.ensemble import Bools, Ensemble, Floats
 from heliograph.ml.trees.paths import Layout, Matrices, Polynomial, Terms
-from heliograph.programs.forecast import Forecast, forecast
+from heliograph.programs.forecast import Forecast, forecast, measured
 from heliograph.programs.program import Program, program
 
 _SLACK = 1.01  #: of bounds, for errors of CKKS
 _CHUNK = 64  #: rows of one simulated batch
+_LONGEST_TRIAL, _LARGEST_TRIAL = 1.0, 1 << 30  #: seconds and bytes of a request that a forecast runs
+_IN_CACHE = 1 << 25  #: bytes of keys and matrices that caches hold between two calls
+_STREAMED = 1 << 24  #: products of a diagonal that no cache holds
 
 
 @dataclass(frozen=True)
@@ -236,7 +240,27 @@ class PathsServer:
 
         last = self.polynomial.of(_Level(top - 1), np.zeros(1), product, product)
         each = rates.rotation(top - 1) + sum(rates.product(level) for level in products)
-        return total + layout.pieces * each + math.log2(layout.region) * rates.rotation(last)
+        total += layout.pieces * each + math.log2(layout.region) * rates.rotation(last)
+        return total + max(0, self._matrix_bytes - _IN_CACHE) * self._seconds_of_byte(target)
+
+    @property
+    def _matrix_bytes(self) -> int:
+        """Bytes of the encoded diagonals, and of the rotation keys of their products.
+
+        Each call reads all of them once. Matrices of profiles use fewer keys, which caches hold.
+        """
+        counter, top = Counter(self.client.parameters), self.client.parameters.levels
+        rotations = {step for transform in self._transforms for step in transform.rotations}
+        diagonals = sum(len(numbers) for numbers, _ in self.matrices.diagonals)
+        return counter.plaintext_bytes(diagonals, top) + counter.key_bytes(rotations, relinearize=False)
+
+    def _seconds_of_byte(self, target: Profile) -> float:
+        """Returns the seconds of reading a byte of memory beyond caches, from the products with large diagonals.
+
+        A diagonal of one word takes two products: one for each component of a ciphertext.
+        """
+        size = int(self.client.parameters.word_size)
+        return target.seconds("diagonal", _STREAMED, word_size=size) / (_STREAMED // 2 * size // 8)
 
     def simulate(self, bits: Bools, seed: int) -> Floats:
         """Returns the values [count, outputs] with errors of the size of CKKS's."""
@@ -516,19 +540,34 @@ class EnsembleModel(Model):
     def forecast(self) -> Forecast:
         """Predicted time and memory of a request of one row (CKKS) or of all slots (BGV).
 
-        The time is that of the device in use, or of the profile `target` of `hg.ml.compile`.
+        With the profile `target` of `hg.ml.compile` the time is that of its device, predicted from counts. Otherwise it is
+        the device's in use: the least time of some trial requests with keys of their own. Requests of more than a second
+        or 1 GiB are not tried; their time is that of `hg.forecast`.
         """
         secret = SecretKey.generate(self._client.parameters)
         server: Server[Any] = Server(self.keys(secret))
         bits = np.zeros((1, max(len(self._reader.ensemble.conditions), 1)), dtype=np.bool_)
         if isinstance(self._client, ProductsClient):
             one = server.bind(secret.encrypt(np.zeros((1, self.rows), dtype=np.int64)))
-            found = forecast(self._complete.run, one.broadcast_to((self._client.conditions,)))
+            request = one.broadcast_to((self._client.conditions,))
         else:
-            found = forecast(self._complete.run, server.bind(self._client.encrypt(secret, bits)))
-        if self._target is None:
+            request = server.bind(self._client.encrypt(secret, bits))
+        found = forecast(self._complete.run, request)
+        if self._target is not None:
+            return replace(found, seconds=self._complete.seconds(self._target, found.products), floor=0.0)
+        small = found.nbytes + request.nbytes <= _LARGEST_TRIAL
+        if found.seconds is None or found.seconds > _LONGEST_TRIAL or not small:
             return found
-        return replace(found, seconds=self._complete.seconds(self._target, found.products), floor=0.0)
+        try:
+            return replace(found, seconds=self._trial_seconds(request))
+        except _core.OutOfMemoryError:
+            return found
+
+    def _trial_seconds(self, request: Any) -> float:
+        """Returns the least seconds of a request."""
+        if isinstance(self._client, ProductsClient):  # one ciphertext for all conditions would stay in the caches
+            request = concatenate([request[number : number + 1] for number in range(self._client.conditions)])
+        return measured(program(self._complete.run), request)
 
     def export(self, path: Any, *, name: str | None = None, version: str = "1", title: str = "", labels: Any = None) -> Any:
         """Writes the model as a model bundle (`hg.ModelBundle`), for a server and its clients. Returns that bundle.
