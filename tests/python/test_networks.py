@@ -16,8 +16,14 @@ from heliograph.ml.canonical import canonical
 from heliograph.ml.errors import AccuracyError, ModelError
 from heliograph.ml.interpreter import run
 from heliograph.ml.networks import NetworkModel, compare, compile_graph, placing
+from heliograph.ml.networks.cuts import network_of
 from heliograph.ml.networks.files import arrays_of, circuit_of
+from heliograph.ml.networks.fitting import Polynomial
+from heliograph.ml.networks.forecast import seconds_of
 from heliograph.ml.networks.placing import Limits, Step, place
+from heliograph.ml.networks.program import Circuit
+from heliograph.ml.networks.sets import Chooser
+from heliograph.ml.profile import Profile, profile_of
 from heliograph.ml.read.onnx import read_onnx
 from network_graphs import Builder, perceptron, residual
 from onnx_graphs import random_model
@@ -126,6 +132,22 @@ def test_a_perceptron_takes_the_smallest_set() -> None:
     labels = run(graph, x)[graph.outputs[0]].argmax(axis=1)
     assert model.score(x, labels) >= 0.95
     assert "relu on" in str(model)
+
+
+def test_sets_are_compared_by_the_profile() -> None:
+    network = network_of(residual())
+    chosen = {}
+    known = profile_of("two-cores")
+    for profile in (known, Profile("none", "none", ())):
+        chooser = Chooser(network, {"input": 4.0, "output": 4.0}, 1, hg.ckks.parameters("n16-b13"), profile)
+        shape = {cut.name: Polynomial(-4.0, 4.0, (0.5, 0.5, 0.1), 0.0, 0.0) for cut in network.activations}
+        found = chooser.choose(shape)
+        assert found is not None
+        chosen[profile.name] = found
+    one = chosen[known.name]
+    circuit = Circuit(network, one.design, one.plan, shape, one.units, one.parameters)
+    assert one.plan.seconds == pytest.approx(seconds_of(circuit, known))
+    assert chosen["none"].plan.seconds == np.inf  # a set without rates comes last
 
 
 def test_several_samples_share_a_request(small: Any, owner: Any) -> None:

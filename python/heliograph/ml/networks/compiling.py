@@ -76,7 +76,8 @@ def compile_graph(
     classifies = several if classifies is None else flag(classifies, "classifies")
     if classifies and not several:
         raise _core.ParameterError("classifies=True needs at least two outputs, one score for each class")
-    search = Search(network, calibration, Chooser(network, calibration.largest, batch, parameters), classifies)
+    profile = profile_of(target)
+    search = Search(network, calibration, Chooser(network, calibration.largest, batch, parameters, profile), classifies)
     polynomials, choice, loss = search.run(accuracy)
     small = None if compact is None else flag(compact, "compact")
     circuit = Circuit(
@@ -90,7 +91,6 @@ def compile_graph(
         flag(lean, "lean"),
         small,
     )
-    profile = profile_of(target)
     report = _report(circuit, calibration, choice, loss, profile)
     if limit is not None:
         _require(limit, report)

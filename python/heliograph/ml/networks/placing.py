@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-#: Seconds of two cores at N = 2^16, from measured calls of n16-b13: a product of a diagonal and a limb. A rotation and a
-#: multiplication, for each digit and limb. A bootstrap, for each digit and limb of the whole modulus.
-_DIAGONAL, _ROTATION, _PRODUCT, _BOOTSTRAP = 0.00003, 0.0005, 0.0003, 0.006
+#: Seconds of two cores at N = 2^16, by the profile "two-cores" for n16-b13: a product of a diagonal and a limb. A rotation
+#: and a multiplication, for each digit and limb. A bootstrap, for each digit and limb of the whole modulus.
+_DIAGONAL, _ROTATION, _PRODUCT, _BOOTSTRAP = 0.000016, 0.00024, 0.00024, 0.0057
 
 
 Reads = tuple[tuple[str, int, float, int], ...]
@@ -70,7 +70,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Plan:
-    """Levels and bootstraps of all cuts, and the predicted seconds of two cores at N = 2^16."""
+    """Levels and bootstraps of all cuts, and the predicted seconds: of two cores, or of a profile that compared sets."""
 
     places: Mapping[str, Place]
     output: int  #: level of the result

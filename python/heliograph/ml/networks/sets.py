@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from heliograph import _core, ckks
 from heliograph.ml.networks.cuts import Network
 from heliograph.ml.networks.design import Design, Map, design_of
 from heliograph.ml.networks.fitting import Polynomial
-from heliograph.ml.networks.forecast import products_of
+from heliograph.ml.networks.forecast import products_of, seconds_of
 from heliograph.ml.networks.placing import Limits, Plan, Reads, Step, place
-from heliograph.ml.networks.program import Units, is_one, units_of
+from heliograph.ml.networks.program import Circuit, Units, is_one, units_of
+from heliograph.ml.profile import Profile
 
 #: Named sets with bootstrapping that are tried.
 _NAMED = ("n15-b4", "n16-b9", "n16-b13", "n16-b18")
@@ -33,7 +34,7 @@ class Choice:
 
 
 class Chooser:
-    """Finds the cheapest set of a network. Layouts for each number of slots are made once."""
+    """Finds the cheapest set of a network, by the seconds of a profile. Layouts for each number of slots are made once."""
 
     def __init__(
         self,
@@ -41,8 +42,10 @@ class Chooser:
         largest: Mapping[str, float],
         batch: int,
         parameters: ckks.Parameters | None = None,
+        profile: Profile | None = None,
     ) -> None:
         self._network, self._largest, self._batch, self._given = network, largest, batch, parameters
+        self._profile = profile
         self._designs: dict[int, Design] = {}
         self._sets: dict[object, ckks.Parameters | None] = {}
 
@@ -63,7 +66,15 @@ class Chooser:
         design = self.design(parameters.slots)
         units = units_of(self._network, design, polynomials, self._largest)
         plan = plan_of(self._network, design, units, polynomials, limits_of(parameters))
-        return None if plan is None else Choice(parameters, design, units, plan)
+        if plan is None:
+            return None
+        if self._profile is not None:
+            circuit = Circuit(self._network, design, plan, polynomials, units, parameters)
+            try:
+                plan = replace(plan, seconds=seconds_of(circuit, self._profile))
+            except _core.ParameterError:  # sets without rates come last
+                plan = replace(plan, seconds=math.inf)
+        return Choice(parameters, design, units, plan)
 
     def _set_of(self, depth: int, slots: int) -> ckks.Parameters | None:
         """Returns the set without bootstraps of a depth; None if there is none."""
