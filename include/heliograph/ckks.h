@@ -332,8 +332,8 @@ Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::siz
 /// modulo Q P (Bossuat et al., ePrint 2020/1203).
 struct LinearTransformData;
 /// Form of a matrix's plaintexts at rest. transforms: as operations need them. coefficients: about a tenth of the memory;
-/// each use computes transforms, and results have the same bits. automatic: transforms, if they leave half of the device's
-/// memory free.
+/// each use computes transforms, and results have the same bits. automatic: transforms of at most 256 MiB, and larger
+/// ones that leave half of the device's memory free.
 enum class Storage : unsigned char { automatic, transforms, coefficients };
 /// Nonzero diagonals: diagonal k holds the entries (i, i + k modulo the size) at index i.
 using Diagonals = std::map<std::size_t, std::vector<std::complex<double>>>;

@@ -61,8 +61,8 @@ class LinearTransform:
 
         The matrix is encoded to plaintexts of `bytes` bytes in all. With `compact` they take about a tenth of the memory.
         Each product then transforms them again, and the results have the same bits. Compact matrices use no composed
-        rotations (`compose_rotations`). By default plaintexts are compact if the others would leave less than half of the
-        device's memory free. Raises DtypeError, ShapeError, LevelError, PlaintextRangeError,
+        rotations (`compose_rotations`). By default plaintexts are compact if the others take more than 256 MiB and would
+        leave less than half of the device's memory free. Raises DtypeError, ShapeError, LevelError, PlaintextRangeError,
         OutOfMemoryError."""
         parameters = of_kind(parameters, Parameters, "a matrix on slots is encoded by")
         entries, _ = complexes(matrix, "the matrix")

@@ -335,10 +335,14 @@ BlockSum block_sum_of(Context& context, const Blocks& blocks, std::size_t inputs
   return sum;
 }
 
+/// An automatic choice keeps transforms of at most this many bytes, so that it does not follow small changes of free memory.
+constexpr std::size_t kAlwaysTransforms = std::size_t{256} << 20;
+
 bool stores(Context& c, std::size_t terms, std::size_t level, Storage storage) {
   if (storage != Storage::automatic) return storage == Storage::coefficients;
   const std::size_t limbs = c.rlwe().ntt_switch_plan(level, level - 1)->extended.size();
   const std::size_t bytes = checked_mul(terms, c.rlwe().polynomial_bytes(limbs));
+  if (bytes <= kAlwaysTransforms) return false;
   return checked_add(bytes, c.engine().device().memory().total / 2) > c.engine().free_memory();
 }
 

@@ -45,8 +45,8 @@ using Blocks = std::vector<DiagonalViews>;
 BlockSum block_sum_of(Context& context, const Blocks& blocks, std::size_t inputs, std::size_t size, std::size_t level,
                       std::size_t baby, bool store);
 
-/// Returns whether plaintexts of `terms` diagonals are coefficients at rest. An automatic choice keeps transforms if they
-/// leave half of the device's memory free.
+/// Returns whether plaintexts of `terms` diagonals are coefficients at rest. An automatic choice keeps transforms of at
+/// most 256 MiB, and larger transforms if they leave half of the device's memory free.
 bool stores(Context& context, std::size_t terms, std::size_t level, Storage storage);
 
 /// Applies the sum to x: [inputs, items], degree one, the sum's level, NTT domain. Returns [outputs, items], one level down.
