@@ -218,6 +218,23 @@ def whole(value: Any, what: str, least: int, most: int) -> int:
     return number
 
 
+def require_codes(categories: Any, column: str, name: str) -> None:
+    """Raises ModelError unless the categories of a pandas column are the numbers 0, 1, ..., which are their codes.
+
+    Trees compare codes, and samples hold the categories themselves.
+    """
+    right = isinstance(categories, list) and all(
+        isinstance(value, (int, float)) and not isinstance(value, bool) and value == code
+        for code, value in enumerate(categories)
+    )
+    if not right:
+        shown = ", ".join(map(str, categories[:5])) if isinstance(categories, list) else "no list"
+        raise ModelError(
+            f"cannot compile {name}: the categories of {column} must be the numbers 0, 1, ... in this order, got "
+            f"{shown[:80]}; train on the codes of this column (column.cat.codes), and send codes"
+        )
+
+
 def checked_tree(condition: Any, left: Any, right: Any, values: Any, where: str) -> Tree:
     """Returns the reachable nodes in the order of a breadth-first walk from node 0. Raises ModelError."""
     condition, left, right = (np.asarray(one, dtype=np.int64) for one in (condition, left, right))

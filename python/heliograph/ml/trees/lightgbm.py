@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Any
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from heliograph.ml.errors import ModelError
 from heliograph.ml.outputs import Output
-from heliograph.ml.trees.ensemble import Builder, Condition, Ensemble, whole
+from heliograph.ml.trees.ensemble import Builder, Condition, Ensemble, require_codes, whole
 
 _IDENTITY = frozenset(
     ["regression", "regression_l1", "huber", "fair", "quantile", "mape", "lambdarank", "rank_xendcg", "custom"]
@@ -25,6 +26,7 @@ def read_text(text: str, name: str = "LightGBM model", classes: Any = None, name
     """Reads the text of a model (``Booster.model_to_string``). Raises ModelError."""
     if not text.startswith("tree\n"):
         raise ModelError(f"cannot read {name}: a text file of LightGBM must start with the line 'tree'")
+    _require_codes(text, name)
     blocks = re.split(r"^Tree=\d+\s*$", text.split("\nend of trees", 1)[0], flags=re.MULTILINE)
     head = _fields(blocks[0], name)
     features = whole(head.get("max_feature_idx", ""), f"max_feature_idx of {name}", 0, 1 << 20) + 1
@@ -45,6 +47,20 @@ def read_text(text: str, name: str = "LightGBM model", classes: Any = None, name
     elif classes is None:
         classes = np.arange(max(2, per_step))
     return builder.made(np.zeros(per_step), output, classes, single=False, cast="truncate", names=names)
+
+
+def _require_codes(text: str, name: str) -> None:
+    """Raises ModelError unless the categories of pandas columns equal their codes 0, 1, ..."""
+    lines = [line for line in text.split("\nend of trees", 1)[-1].splitlines() if line.startswith("pandas_categorical:")]
+    for line in lines:
+        try:
+            columns = json.loads(line.partition(":")[2])
+        except (ValueError, RecursionError):
+            columns = 0
+        if columns is not None and not isinstance(columns, list):
+            raise ModelError(f"cannot read {name}: pandas_categorical must be a list of lists of categories")
+        for number, categories in enumerate(columns or []):
+            require_codes(categories, f"categorical column {number}", name)
 
 
 def _fields(block: str, where: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from heliograph.ml.errors import ModelError
 from heliograph.ml.outputs import Output
-from heliograph.ml.trees.ensemble import Builder, Condition, Ensemble, below, whole
+from heliograph.ml.trees.ensemble import Builder, Condition, Ensemble, below, require_codes, whole
 from heliograph.ml.trees.ubjson import read_ubjson
 
 _LOGISTIC = frozenset(("binary:logistic", "reg:logistic", "binary:logitraw"))
@@ -58,6 +58,7 @@ def read_document(
     elif booster.get("name") != "gbtree":
         raise ModelError(f"cannot read {name}: its booster must be gbtree or dart, got {str(booster.get('name'))[:40]!r}")
     model = _part(booster, "model", dict, name)
+    _require_codes(model, name)
     trees, groups = _list(model, "trees", name), _list(model, "tree_info", name)
     parameters = _part(learner, "learner_model_param", dict, name)
     features = whole(parameters.get("num_feature"), f"num_feature of {name}", 1, 1 << 20)
@@ -79,6 +80,21 @@ def read_document(
     elif classes is None:
         classes = np.arange(max(2, builder.outputs))
     return builder.made(base, output, classes, single=True, cast="floor", missing=missing, names=names)
+
+
+def _require_codes(model: Any, name: str) -> None:
+    """Raises ModelError unless the categories of data frames equal their codes 0, 1, ..."""
+    if model.get("cats") is None:
+        return
+    for feature, column in enumerate(_list(_part(model, "cats", dict, name), "enc", name)):
+        where = f"column {feature} of {name}"
+        if "offsets" not in column if isinstance(column, dict) else True:
+            require_codes(_list(column, "values", where), f"column {feature}", name)
+        elif _list(column, "offsets", where):
+            raise ModelError(
+                f"cannot compile {name}: the categories of column {feature} must be the numbers 0, 1, ..., not texts; "
+                "train on the codes of this column (column.cat.codes), and send codes"
+            )
 
 
 def _part(document: Any, key: str, kind: type[Any], name: str) -> Any:

@@ -1,0 +1,52 @@
+"""Inputs of compiled trees: categories, names of columns, missing values, objectives and ties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from heliograph import ml
+
+pytest.importorskip("sklearn")
+
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 4))
+Y = (X[:, 0] + X[:, 1] * X[:, 2] > 0).astype(int)
+
+
+def boosted(library: str, **options: Any) -> Any:
+    """Returns an estimator of a library."""
+    module = pytest.importorskip(library)
+    if library == "xgboost":
+        return module.XGBClassifier(n_estimators=4, max_depth=3, **options)
+    return module.LGBMClassifier(n_estimators=4, max_depth=3, verbose=-1, **options)
+
+
+def saved(model: Any, path: Path) -> str:
+    """Writes an estimator or a Booster in its library's format, and returns the file's name."""
+    name = str(path / ("model.json" if "xgboost" in type(model).__module__ else "model.txt"))
+    getattr(model, "booster_", model).save_model(name)
+    return name
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_pandas_categories(library: str, tmp_path: Path) -> None:
+    """Categories that are their own codes are compiled; others raise ModelError, also from files."""
+    pandas = pytest.importorskip("pandas")
+    codes = RNG.integers(0, 4, 300)
+    options = {"enable_categorical": True, "max_cat_to_onehot": 1} if library == "xgboost" else {"min_data_per_group": 5}
+    for categories in ([0, 1, 2, 3], [1, 0, 2, 3], [40, 10, 30, 20], ["a", "b", "c", "d"]):
+        column = pandas.Categorical.from_codes(codes, categories=categories)
+        frame = pandas.DataFrame({"a": X[:, 0], "c": column})
+        estimator = boosted(library, **options).fit(frame, (codes % 2) ^ (X[:, 0] > 1))
+        for source in (estimator, saved(estimator, tmp_path)):
+            if categories == [0, 1, 2, 3]:
+                found = ml.compile(source).predict(frame, fhe="clear")
+                assert np.array_equal(found, estimator.predict(frame))
+                continue
+            with pytest.raises(ml.ModelError, match="codes of this column"):
+                ml.compile(source)
