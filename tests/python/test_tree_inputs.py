@@ -50,3 +50,23 @@ def test_pandas_categories(library: str, tmp_path: Path) -> None:
                 continue
             with pytest.raises(ml.ModelError, match="codes of this column"):
                 ml.compile(source)
+
+
+def test_early_stopping(tmp_path: Path) -> None:
+    """The best iteration counts for estimators, loaded estimators, callbacks and files; a Booster uses all trees."""
+    xgboost = pytest.importorskip("xgboost")
+    rows = {"eval_set": [(X[:150], Y[:150][::-1])], "verbose": False}
+    made = []
+    for options in ({"early_stopping_rounds": 2}, {"callbacks": [xgboost.callback.EarlyStopping(rounds=2)]}):
+        made.append(xgboost.XGBClassifier(n_estimators=20, max_depth=3, **options).fit(X[150:], Y[150:], **rows))
+    loaded = xgboost.XGBClassifier()
+    loaded.load_model(saved(made[0], tmp_path))
+    steps = made[0].best_iteration + 1
+    assert steps < made[0].get_booster().num_boosted_rounds()
+    for source in (*made, loaded, saved(made[0], tmp_path)):
+        model = ml.compile(source)
+        assert len(model._reader.ensemble.trees) == steps
+        assert np.abs(model.predict_proba(X, fhe="clear") - made[0].predict_proba(X)).max() < 1e-6
+    whole = ml.compile(made[0].get_booster())
+    own = made[0].get_booster().predict(xgboost.DMatrix(X))
+    assert np.abs(whole.predict_proba(X, fhe="clear")[:, 1] - own).max() < 1e-6

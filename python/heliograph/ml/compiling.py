@@ -230,12 +230,12 @@ def _of_xgboost(model: Any) -> tuple[Ensemble, Callable[[Any], Any] | None]:
             booster = model.get_booster()
         except Exception as error:
             raise _core.ParameterError(f"this {name} must be fitted first: {error}") from None
-        steps = getattr(model, "best_iteration", None) if getattr(model, "early_stopping_rounds", None) else None
+        steps = int(getattr(model, "best_iteration", -1)) + 1  # also of a model that was loaded from a file
         missing = float(getattr(model, "missing", float("nan")))
         classes = getattr(model, "classes_", None) if name.endswith("Classifier") else None
         own: Callable[[Any], Any] | None = model.predict
     else:
-        booster, steps, missing, classes, own = model, None, float("nan"), None, None
+        booster, steps, missing, classes, own = model, 0, float("nan"), None, None
     if not hasattr(booster, "save_raw"):
         raise ModelError(f"cannot compile {name}: it must be a Booster or an estimator of XGBoost")
     data = bytes(booster.save_raw("json"))
@@ -245,7 +245,7 @@ def _of_xgboost(model: Any) -> tuple[Ensemble, Callable[[Any], Any] | None]:
         classes=classes,
         names=booster.feature_names,
         missing=missing,
-        steps=None if steps is None else int(steps) + 1,
+        steps=steps,
     )
     return found, own
 

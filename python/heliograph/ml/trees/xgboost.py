@@ -48,7 +48,11 @@ def read_json(data: bytes, name: str = "XGBoost model", **options: Any) -> Ensem
 def read_document(
     document: Any, name: str, *, classes: Any = None, names: Any = None, missing: float = math.nan, steps: int | None = None
 ) -> Ensemble:
-    """Reads the document of a model. `steps` is the number of boosting steps to use, by default all. Raises ModelError."""
+    """Reads the document of a model. Raises ModelError.
+
+    `steps` is the number of boosting steps to use; 0 means all. By default the attribute `best_iteration` of early stopping
+    is the last step, as in XGBoost's estimators, and all steps are used without it.
+    """
     learner = _part(document, "learner", dict, name)
     booster = _part(learner, "gradient_booster", dict, name)
     weights = None
@@ -66,7 +70,9 @@ def read_document(
     builder = Builder(name, features, max(outputs, 1))
     if len(groups) != len(trees) or (weights is not None and len(weights) != len(trees)):
         raise ModelError(f"cannot read {name}: tree_info and weight_drop must have an entry for each of {len(trees)} trees")
-    used = len(trees) if steps is None else _trees_of(model, steps, name, len(trees))
+    if steps is None:
+        steps = _best_steps(learner, name)
+    used = len(trees) if not steps else _trees_of(model, steps, name, len(trees))
     for number, tree in enumerate(trees[:used]):
         where = f"tree {number} of {name}"
         group = whole(groups[number], f"tree_info of {where}", 0, builder.outputs - 1)
@@ -117,6 +123,13 @@ def _real(value: Any, what: str) -> float:
     if not math.isfinite(number):
         raise ModelError(f"{what} must be a finite number, got {str(value)[:40]!r}")
     return number
+
+
+def _best_steps(learner: Any, name: str) -> int:
+    """Returns the boosting steps up to the best iteration of early stopping; 0 if the model has none."""
+    attributes = learner.get("attributes")
+    best = attributes.get("best_iteration") if isinstance(attributes, dict) else None
+    return 0 if best is None else whole(best, f"best_iteration of {name}", 0, 1 << 30) + 1
 
 
 def _trees_of(model: Any, steps: int, name: str, most: int) -> int:
