@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import heliograph as hg
 from heliograph import ml
 
 pytest.importorskip("sklearn")
@@ -70,3 +72,20 @@ def test_early_stopping(tmp_path: Path) -> None:
     whole = ml.compile(made[0].get_booster())
     own = made[0].get_booster().predict(xgboost.DMatrix(X))
     assert np.abs(whole.predict_proba(X, fhe="clear")[:, 1] - own).max() < 1e-6
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_names_of_columns(library: str, tmp_path: Path) -> None:
+    """Files and Boosters match the columns of data frames by name, without a warning."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a b", "c", "d", "e"] if library == "lightgbm" else ["a", "c", "d", "e"])
+    estimator = boosted(library).fit(frame, Y)
+    booster = estimator.booster_ if library == "lightgbm" else estimator.get_booster()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for source in (booster, saved(estimator, tmp_path)):
+            model = ml.compile(source)
+            for samples in (frame, frame[frame.columns[::-1]]):
+                assert np.array_equal(model.predict(samples, fhe="clear"), estimator.predict(frame))
+            with pytest.raises(hg.ShapeError, match="must have the columns"):
+                model.predict(frame.rename(columns={"c": "z"}), fhe="clear")

@@ -23,7 +23,10 @@ _MOST_CATEGORIES = 1 << 20
 
 
 def read_text(text: str, name: str = "LightGBM model", classes: Any = None, names: Any = None) -> Ensemble:
-    """Reads the text of a model (``Booster.model_to_string``). Raises ModelError."""
+    """Reads the text of a model (``Booster.model_to_string``). Raises ModelError.
+
+    `names` are the names of the columns, by default those of the text. Names that LightGBM made do not count.
+    """
     if not text.startswith("tree\n"):
         raise ModelError(f"cannot read {name}: a text file of LightGBM must start with the line 'tree'")
     _require_codes(text, name)
@@ -31,6 +34,8 @@ def read_text(text: str, name: str = "LightGBM model", classes: Any = None, name
     head = _fields(blocks[0], name)
     features = whole(head.get("max_feature_idx", ""), f"max_feature_idx of {name}", 0, 1 << 20) + 1
     per_step = whole(head.get("num_tree_per_iteration", "1"), f"num_tree_per_iteration of {name}", 1, 1 << 10)
+    if names is None:
+        names = _column_names(head, name)
     output, is_classifier = _output(head.get("objective", ""), name, per_step)
     builder = Builder(name, features, per_step)
     if len(blocks) < 2 or (len(blocks) - 1) % per_step:
@@ -61,6 +66,16 @@ def _require_codes(text: str, name: str) -> None:
             raise ModelError(f"cannot read {name}: pandas_categorical must be a list of lists of categories")
         for number, categories in enumerate(columns or []):
             require_codes(categories, f"categorical column {number}", name)
+
+
+def _column_names(head: dict[str, str], name: str) -> list[str] | None:
+    """Returns the names of the columns, or None if the model was trained without names."""
+    names = head.get("feature_names", "").split()
+    if all(one == f"Column_{place}" for place, one in enumerate(names)):
+        return None
+    if len(set(names)) != len(names):
+        raise ModelError(f"cannot read {name}: its feature_names must differ")
+    return names
 
 
 def _fields(block: str, where: str) -> dict[str, str]:

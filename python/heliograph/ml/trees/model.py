@@ -19,7 +19,7 @@ from heliograph.ckks.linear import LinearTransform
 from heliograph.exact import Parameters as ExactParameters
 from heliograph.keys import PublicKey, SecretKey, Server
 from heliograph.ml.costs import Counter
-from heliograph.ml.inputs import Inputs
+from heliograph.ml.inputs import Inputs, column_names
 from heliograph.ml.model import Model, served
 from heliograph.ml.noise import Noise
 from heliograph.ml.profile import Profile
@@ -354,7 +354,7 @@ class Reader:
         """
         model = self.ensemble
         require_unmasked(samples, what)
-        order = Inputs(model.names)._order(samples, what)
+        order = Inputs(_as_given(model.names, samples, what))._order(samples, what)
         try:
             array = np.asarray(array_of(samples, what))
             if array.dtype.kind not in "biufO":
@@ -387,6 +387,14 @@ class Reader:
                     "each row; calibrate with samples that have missing values there"
                 )
         return self.ensemble.bits(x)
+
+
+def _as_given(names: tuple[str, ...], samples: Any, what: str) -> tuple[str, ...]:
+    """Returns the model's names of columns, spelled as in a data frame: LightGBM writes spaces as underscores."""
+    spelled = {"_".join(name.split(" ")): name for name in column_names(samples, what)}
+    if not names or any(name not in spelled for name in names):
+        return names
+    return tuple(spelled[name] for name in names)
 
 
 class EnsembleModel(Model):

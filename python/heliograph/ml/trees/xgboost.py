@@ -48,7 +48,7 @@ def read_json(data: bytes, name: str = "XGBoost model", **options: Any) -> Ensem
 def read_document(
     document: Any, name: str, *, classes: Any = None, names: Any = None, missing: float = math.nan, steps: int | None = None
 ) -> Ensemble:
-    """Reads the document of a model. Raises ModelError.
+    """Reads the document of a model. `names` are by default the document's. Raises ModelError.
 
     `steps` is the number of boosting steps to use; 0 means all. By default the attribute `best_iteration` of early stopping
     is the last step, as in XGBoost's estimators, and all steps are used without it.
@@ -70,6 +70,10 @@ def read_document(
     builder = Builder(name, features, max(outputs, 1))
     if len(groups) != len(trees) or (weights is not None and len(weights) != len(trees)):
         raise ModelError(f"cannot read {name}: tree_info and weight_drop must have an entry for each of {len(trees)} trees")
+    if names is None and learner.get("feature_names") is not None:
+        names = _list(learner, "feature_names", name)
+        if not all(isinstance(one, str) for one in names) or len(set(names)) != len(names):
+            raise ModelError(f"cannot read {name}: its feature_names must be different strings")
     if steps is None:
         steps = _best_steps(learner, name)
     used = len(trees) if not steps else _trees_of(model, steps, name, len(trees))
