@@ -89,3 +89,27 @@ def test_names_of_columns(library: str, tmp_path: Path) -> None:
                 assert np.array_equal(model.predict(samples, fhe="clear"), estimator.predict(frame))
             with pytest.raises(hg.ShapeError, match="must have the columns"):
                 model.predict(frame.rename(columns={"c": "z"}), fhe="clear")
+
+
+def test_regressors_with_objectives_of_classes() -> None:
+    """A binary objective gives probabilities, as the library's predict; other objectives are refused."""
+    xgboost, lightgbm = pytest.importorskip("xgboost"), pytest.importorskip("lightgbm")
+    for regressor in (
+        xgboost.XGBRegressor(n_estimators=3, max_depth=3, objective="binary:logistic"),
+        lightgbm.LGBMRegressor(n_estimators=3, max_depth=3, objective="binary", verbose=-1),
+    ):
+        regressor.fit(X, Y)
+        model = ml.compile(regressor, calibrate=X)
+        assert model.classes is None
+        assert np.abs(model.predict(X, fhe="clear") - regressor.predict(X)).max() < 1e-5
+    for refused in (
+        xgboost.XGBRegressor(n_estimators=3, objective="binary:hinge"),
+        xgboost.XGBClassifier(n_estimators=3, objective="binary:logitraw"),
+        xgboost.XGBRegressor(n_estimators=3, objective="multi:softprob", num_class=2),
+        lightgbm.LGBMRegressor(n_estimators=3, objective="multiclass", num_class=2, verbose=-1),
+        lightgbm.LGBMRegressor(n_estimators=3, objective="binary", sigmoid=0.5, verbose=-1),
+    ):
+        with pytest.raises(ml.ModelError, match="objective"):
+            ml.compile(refused.fit(X, Y))
+    with pytest.raises(ml.ModelError, match="at least two classes"):
+        ml.compile(xgboost.XGBClassifier(n_estimators=1).fit(X, 0 * Y))

@@ -14,7 +14,7 @@ from heliograph.ml.outputs import Output
 from heliograph.ml.trees.ensemble import Builder, Condition, Ensemble, below, require_codes, whole
 from heliograph.ml.trees.ubjson import read_ubjson
 
-_LOGISTIC = frozenset(("binary:logistic", "reg:logistic", "binary:logitraw"))
+_LOGISTIC = frozenset(("binary:logistic", "reg:logistic"))
 _EXPONENTIAL = frozenset(["count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"])
 _IDENTITY = frozenset(
     [
@@ -151,7 +151,7 @@ def _base(value: Any, objective: str, outputs: int, name: str) -> npt.NDArray[np
     if len(scores) not in (1, outputs):
         raise ModelError(f"cannot read {name}: base_score must have 1 or {outputs} numbers, got {len(scores)}")
     scores = np.broadcast_to(scores, (outputs,))
-    if objective in ("binary:logistic", "reg:logistic", "binary:logitraw"):
+    if objective in _LOGISTIC:
         if not ((scores > 0) & (scores < 1)).all():
             raise ModelError(f"cannot read {name}: base_score of {objective} must be between 0 and 1, got {value}")
         return np.asarray(-np.log(1 / scores - 1), dtype=np.float64)
