@@ -13,7 +13,7 @@ import heliograph as hg
 from heliograph import ml
 
 pytest.importorskip("sklearn")
-
+from sklearn.ensemble import RandomForestClassifier
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4))
@@ -113,3 +113,24 @@ def test_regressors_with_objectives_of_classes() -> None:
             ml.compile(refused.fit(X, Y))
     with pytest.raises(ml.ModelError, match="at least two classes"):
         ml.compile(xgboost.XGBClassifier(n_estimators=1).fit(X, 0 * Y))
+
+
+@pytest.mark.parametrize("library", ["sklearn", "xgboost", "lightgbm"])
+def test_calibration_data_as_the_model_reads_them(library: str) -> None:
+    """Permuted columns, objects and lists are compared with the library. A refusal of the library raises ModelError."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    estimator = RandomForestClassifier(3, max_depth=3) if library == "sklearn" else boosted(library)
+    estimator.fit(frame, Y)
+    for samples in (frame[list("dcba")], frame.astype(object)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert ml.compile(estimator, calibrate=samples).report.agreement == 1
+    if library != "lightgbm":
+        with pytest.raises(hg.PlaintextRangeError, match="float32"):
+            ml.compile(estimator, calibrate=frame * 1e300)
+    if library == "sklearn":
+        return
+    estimator.predict = lambda samples: 1 / 0
+    with pytest.raises(ml.ModelError, match="must accept the calibration data, but raised ZeroDivisionError"):
+        ml.compile(estimator, calibrate=frame)

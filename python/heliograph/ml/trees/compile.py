@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from heliograph.keys import SecretKey, Server
 from heliograph.ml.errors import ModelError
 from heliograph.ml.profile import profile_of
 from heliograph.ml.trees import paths, products
-from heliograph.ml.trees.ensemble import MOST_DEPTH, Bools, Ensemble, without_missing
+from heliograph.ml.trees.ensemble import MOST_DEPTH, Bools, Ensemble, Floats, without_missing
 from heliograph.ml.trees.model import (
     EnsembleModel,
     Evaluation,
@@ -278,8 +279,8 @@ def _compared(model: EnsembleModel, calibrate: Any, x: Any, own: Any) -> TreeRep
     values = model.clear(calibrate)
     agreement = None
     if own is not None:
-        _require_probabilities(model, getattr(own, "__self__", None), calibrate, values)
-        expected = np.asarray(own(calibrate))
+        expected = _own_results(own, ensemble.name, x, calibrate)
+        _require_probabilities(model, getattr(own, "__self__", None), calibrate, x, values)
         found = model.predictions(values)
         if found.shape != expected.shape:
             expected = expected.reshape(found.shape) if expected.size == found.size else expected
@@ -304,11 +305,31 @@ def _compared(model: EnsembleModel, calibrate: Any, x: Any, own: Any) -> TreeRep
     return TreeReport(len(x), float(errors.max(initial=0.0)), agreement, ensemble.largest)
 
 
-def _require_probabilities(model: EnsembleModel, source: Any, calibrate: Any, values: Any) -> None:
+def _own_results(own: Any, name: str, x: Floats, calibrate: Any) -> Any:
+    """Returns the library's results for samples [count, features], as the model reads them from `calibrate`.
+
+    A library may need the data frame itself. Raises ModelError if it refuses both.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*feature names.*")  # columns are in the order of the names
+        try:
+            return np.asarray(own(x))
+        except Exception as error:
+            refused = error
+        try:
+            return np.asarray(own(calibrate))
+        except Exception:
+            raise ModelError(
+                f"cannot compile this {name}: its own predictions must accept the calibration data, but raised "
+                f"{type(refused).__name__}: {str(refused)[:160]}; calibrate with samples that it accepts"
+            ) from refused
+
+
+def _require_probabilities(model: EnsembleModel, source: Any, calibrate: Any, x: Floats, values: Any) -> None:
     """Raises ModelError if probabilities of values [count, outputs] differ from those of the library's model."""
     if not model.output.probability or not hasattr(source, "predict_proba"):
         return
-    found, expected = model.probabilities(values), np.asarray(source.predict_proba(calibrate))
+    found, expected = model.probabilities(values), _own_results(source.predict_proba, model.name, x, calibrate)
     if found.shape != expected.shape or not np.abs(found - expected).max() <= _PROBABILITY_ERROR:
         raise ModelError(
             f"cannot compile this {model.name}: its own probabilities differ from those of its trees on the calibration "

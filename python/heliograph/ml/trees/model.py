@@ -29,6 +29,7 @@ from heliograph.ml.trees.paths import Layout, Matrices, Polynomial, Terms
 from heliograph.programs.forecast import Forecast, forecast, measured
 from heliograph.programs.program import Program, program
 
+_LARGEST_SINGLE = float(np.finfo(np.float32).max)
 _SLACK = 1.01  #: of bounds, for errors of CKKS
 _CHUNK = 64  #: rows of one simulated batch
 _LONGEST_TRIAL, _LARGEST_TRIAL = 1.0, 1 << 30  #: seconds and bytes of a request that a forecast runs
@@ -371,6 +372,12 @@ class Reader:
         if np.isinf(x).any():
             row, column = np.argwhere(np.isinf(x))[0]
             raise _core.PlaintextRangeError(f"row {row}: feature {column} of {what} must be finite or missing, not infinite")
+        if model.single and (np.abs(x) > _LARGEST_SINGLE).any():
+            row, column = np.argwhere(np.abs(x) > _LARGEST_SINGLE)[0]
+            raise _core.PlaintextRangeError(
+                f"row {row}: feature {column} of {what} must be at most {_LARGEST_SINGLE:.3g} in magnitude, because "
+                f"{model.name} compares numbers of float32; divide the feature by a constant and train again"
+            )
         return x
 
     def bits(self, samples: Any) -> Bools:
