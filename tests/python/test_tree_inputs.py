@@ -13,7 +13,7 @@ import heliograph as hg
 from heliograph import ml
 
 pytest.importorskip("sklearn")
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4))
@@ -134,3 +134,14 @@ def test_calibration_data_as_the_model_reads_them(library: str) -> None:
     estimator.predict = lambda samples: 1 / 0
     with pytest.raises(ml.ModelError, match="must accept the calibration data, but raised ZeroDivisionError"):
         ml.compile(estimator, calibrate=frame)
+
+
+def test_missing_values_that_the_library_refuses() -> None:
+    """Gradient boosting refuses NaN, with and without calibration data."""
+    holes = X[:5].copy()
+    holes[2, 1] = np.nan
+    estimator = GradientBoostingClassifier(n_estimators=2, max_depth=2).fit(X, Y)
+    with pytest.raises(hg.PlaintextRangeError, match="row 2: feature 1 must not be missing"):
+        ml.compile(estimator).predict(holes, fhe="clear")
+    with pytest.raises(hg.PlaintextRangeError, match="row 2: feature 1 must not be missing"):
+        ml.compile(estimator, calibrate=holes)

@@ -70,6 +70,7 @@ def compile_ensemble(
         x = Reader(ensemble).matrix(calibrate, "the calibration data")
         if not len(x):
             raise _core.ShapeError("the calibration data must have at least one sample, not 0")
+        Reader(ensemble).require_present(x)
         ensemble = without_missing(ensemble, [bool(column.any()) for column in np.isnan(ensemble.prepared(x)).T])
     if ensemble.depth > MOST_DEPTH:
         raise ModelError(f"cannot compile {ensemble.name}: its depth must be at most {MOST_DEPTH}, got {ensemble.depth}")

@@ -383,17 +383,24 @@ class Reader:
     def bits(self, samples: Any) -> Bools:
         """Returns the results of the conditions [count, conditions]. Raises the errors of `matrix`."""
         x = self.matrix(samples)
-        accepts = self.ensemble.accepts_missing
-        if accepts:
-            prepared = np.isnan(self.ensemble.prepared(x)) & ~np.array(accepts)
-            if prepared.any():
-                row, column = np.argwhere(prepared)[0]
-                raise _core.PlaintextRangeError(
-                    f"row {row}: feature {column} must not be missing, because the calibration data of this model "
-                    f"have a value in "
-                    "each row; calibrate with samples that have missing values there"
-                )
+        self.require_present(x)
         return self.ensemble.bits(x)
+
+    def require_present(self, x: Floats) -> None:
+        """Raises PlaintextRangeError for missing values of samples [count, features] that the model does not accept."""
+        accepts = self.ensemble.accepts_missing
+        if not accepts:
+            return
+        missing = np.isnan(self.ensemble.prepared(x)) & ~np.array(accepts)
+        if missing.any():
+            row, column = np.argwhere(missing)[0]
+            reason = (
+                "because the calibration data of this model have a value in each row; calibrate with samples that have "
+                "missing values there"
+                if any(accepts)
+                else f"because {self.ensemble.name} or its calibration data have no missing values; fill them before"
+            )
+            raise _core.PlaintextRangeError(f"row {row}: feature {column} must not be missing, {reason}")
 
 
 def _as_given(names: tuple[str, ...], samples: Any, what: str) -> tuple[str, ...]:
