@@ -14,6 +14,7 @@ from heliograph import ml
 
 pytest.importorskip("sklearn")
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4))
@@ -145,3 +146,26 @@ def test_missing_values_that_the_library_refuses() -> None:
         ml.compile(estimator).predict(holes, fhe="clear")
     with pytest.raises(hg.PlaintextRangeError, match="row 2: feature 1 must not be missing"):
         ml.compile(estimator, calibrate=holes)
+
+
+@pytest.mark.parametrize("scheme", ["ckks", "bgv"])
+def test_ties_of_classes(scheme: str, tmp_path: Path) -> None:
+    """A leaf of equal shares has the first class, as in the library, and the report counts the samples."""
+    samples = np.repeat(np.arange(4.0), 6)[:, None]
+    for targets in (np.tile([0, 1], 12), np.tile([2, 0, 1], 8)):
+        classes = np.where(samples[:, 0] == 3, 1, targets)
+        estimator = DecisionTreeClassifier(random_state=0).fit(samples, classes)
+        model = ml.compile(estimator, calibrate=samples, scheme=scheme)
+        assert model.report.ties == 18
+        assert "18 ties of classes" in str(model.report)
+        own = estimator.predict(samples)
+        for seed in range(3):
+            values = model.simulate(samples, seed=seed)
+            assert np.array_equal(model.predictions(values), own)
+        assert np.array_equal(model.predict(samples[::6], fhe="execute"), own[::6])
+        half = model.export(tmp_path / "tied.hgm").client()
+        assert np.array_equal(half.predict(values), own)
+        assert half.predict(values[0]) == own[0]
+    zero = GradientBoostingClassifier(n_estimators=1, init="zero", max_depth=1).fit(samples, np.tile([0, 1], 12))
+    found = ml.compile(zero, calibrate=samples, scheme=scheme).predict(samples)
+    assert np.array_equal(found, zero.predict(samples))

@@ -364,7 +364,9 @@ class EnsembleForm(Form):
     def predict(self, scores: npt.NDArray[Any], labels: tuple[str, ...]) -> npt.NDArray[Any]:
         """Returns the predictions: classes, or the labels that replace them."""
         classes = np.asarray(labels) if labels and not self.typed else self.model.classes
-        return self.model.output.predict(self._scores(scores), classes)
+        found = self._scores(scores)
+        settled = self.model._settled(found.reshape(-1, self.model.outputs)).reshape(found.shape)
+        return self.model.output.predict(settled, classes)
 
     def predict_proba(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Returns the probabilities."""

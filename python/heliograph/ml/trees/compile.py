@@ -18,6 +18,7 @@ from heliograph.ml.profile import profile_of
 from heliograph.ml.trees import paths, products
 from heliograph.ml.trees.ensemble import MOST_DEPTH, Bools, Ensemble, Floats, without_missing
 from heliograph.ml.trees.model import (
+    ERROR,
     EnsembleModel,
     Evaluation,
     PathsClient,
@@ -30,7 +31,6 @@ from heliograph.ml.trees.model import (
 from heliograph.ml.trees.paths import Layout, Polynomial, Terms
 from heliograph.programs.forecast import Costs
 
-_ERROR = 2.0**-20  #: largest error of values, relative to the largest leaf
 _DEVIATIONS = 4.5  #: errors are simulated on few rows; this many deviations must fit
 _RINGS = (1 << 13, 1 << 14, 1 << 15, 1 << 16)
 _LEAST_SCALE, _LARGEST_SCALE, _SPECIAL_BITS, _MOST_SPECIAL = 30, 49.5, 3, 3
@@ -202,7 +202,7 @@ def _is_precise(server: PathsServer, ensemble: Ensemble, bits: Bools) -> bool:
     layout = server.client.layout
     rows = bits[: max(4, min(len(bits), _CHECKED_SLOTS // (4 * layout.pieces * layout.slots)))]
     errors = server.simulate(rows, 1) - ensemble.values(rows)
-    return bool(_DEVIATIONS * float(np.sqrt(np.mean(errors**2))) <= _ERROR * ensemble.largest)
+    return bool(_DEVIATIONS * float(np.sqrt(np.mean(errors**2))) <= ERROR * ensemble.largest)
 
 
 def _half_range(terms: Terms) -> Any:
@@ -290,8 +290,9 @@ def _compared(model: EnsembleModel, calibrate: Any, x: Any, own: Any) -> TreeRep
             same = np.abs(found - expected) <= 2.0**-20 * scale
         else:
             same = np.asarray(found == expected)
+        rounding = max(2.0**-20 * len(ensemble.trees) * ensemble.largest, model._client.error)
         agreement = float(np.mean(same.reshape(len(same), -1).all(1))) if found.shape == expected.shape else 0.0
-        if agreement < 1 and not _are_ties(ensemble, values[~same.reshape(len(same), -1).all(1)]):
+        if agreement < 1 and not ensemble.output.ties(values, rounding)[~same.reshape(len(same), -1).all(1)].all():
             row = int(np.argmin(same.reshape(len(same), -1).all(1))) if found.shape == expected.shape else 0
             raise ModelError(
                 f"cannot compile this {ensemble.name}: its own predictions differ from its trees in "
@@ -303,7 +304,8 @@ def _compared(model: EnsembleModel, calibrate: Any, x: Any, own: Any) -> TreeRep
     rows = min(len(x), most)
     part = model._reader.bits(calibrate)[:rows]
     errors = np.abs(model._complete.simulate(part, 0) - values[:rows])
-    return TreeReport(len(x), float(errors.max(initial=0.0)), agreement, ensemble.largest)
+    ties = int(ensemble.output.ties(values, model._client.error).sum())
+    return TreeReport(len(x), float(errors.max(initial=0.0)), agreement, ensemble.largest, ties)
 
 
 def _own_results(own: Any, name: str, x: Floats, calibrate: Any) -> Any:
@@ -336,14 +338,3 @@ def _require_probabilities(model: EnsembleModel, source: Any, calibrate: Any, x:
             f"cannot compile this {model.name}: its own probabilities differ from those of its trees on the calibration "
             "data; use a model with the library's own predict_proba"
         )
-
-
-def _are_ties(ensemble: Ensemble, values: Any) -> bool:
-    """Tells whether predictions of values [count, outputs] depend on the rounding of sums."""
-    if ensemble.output.kind != "class" or not len(values):
-        return False
-    tolerance = 2.0**-20 * len(ensemble.trees) * ensemble.largest
-    if values.shape[1] == 1:
-        return bool((np.abs(values[:, 0]) <= tolerance).all())
-    ordered = np.sort(values, axis=1)
-    return bool((ordered[:, -1] - ordered[:, -2] <= tolerance).all())

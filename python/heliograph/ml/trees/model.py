@@ -30,6 +30,7 @@ from heliograph.programs.forecast import Forecast, forecast, measured
 from heliograph.programs.program import Program, program
 
 _LARGEST_SINGLE = float(np.finfo(np.float32).max)
+ERROR = 2.0**-20  #: largest error of values, relative to the largest leaf
 _SLACK = 1.01  #: of bounds, for errors of CKKS
 _CHUNK = 64  #: rows of one simulated batch
 _LONGEST_TRIAL, _LARGEST_TRIAL = 1.0, 1 << 30  #: seconds and bytes of a request that a forecast runs
@@ -43,17 +44,21 @@ class TreeReport:
 
     >>> print(ml.TreeReport(100, 2e-7, 1.0, 0.5))
     100 rows: error 2e-07 at most (the largest leaf is 0.5), same predictions 100.00%
+    >>> print(ml.TreeReport(100, 2e-7, 1.0, 0.5, 3))
+    100 rows: error 2e-07 at most (the largest leaf is 0.5), same predictions 100.00%, 3 ties of classes
     """
 
     samples: int
     largest_error: float  #: of values, by the simulation
     agreement: float | None  #: share of samples with the predictions of the library; None without calibration data
     largest_leaf: float
+    ties: int = 0  #: samples whose classes differ by less than the error; the first of these classes is predicted
 
     def __str__(self) -> str:
         same = "" if self.agreement is None else f", same predictions {100 * self.agreement:.2f}%"
         leaf = f"the largest leaf is {self.largest_leaf:.3g}"
-        return f"{self.samples:,} rows: error {self.largest_error:.2g} at most ({leaf}){same}"
+        ties = "" if not self.ties else f", {self.ties:,} tie{'s' if self.ties > 1 else ''} of classes"
+        return f"{self.samples:,} rows: error {self.largest_error:.2g} at most ({leaf}){same}{ties}"
 
 
 class Evaluation:
@@ -62,6 +67,11 @@ class Evaluation:
     scheme: str
     parameters: Any
     rows: int  #: maximum rows of a request
+
+    @property
+    def error(self) -> float:
+        """Bound on the error of a value."""
+        raise NotImplementedError
 
     def shape(self, count: int) -> tuple[int, ...]:
         """Returns the shape of a request of `count` rows."""
@@ -88,6 +98,11 @@ class PathsClient(Evaluation):
     reach: float  #: bound on the magnitude of values in answers
     rows: int = 1 << 10
     scheme: str = "CKKS"
+
+    @property
+    def error(self) -> float:
+        """Bound on the error of a value: the set is chosen for it."""
+        return ERROR * self.unit
 
     @property
     def bound(self) -> float:
@@ -126,6 +141,11 @@ class ProductsClient(Evaluation):
     unit: float
     outputs: int
     scheme: str = "BGV"
+
+    @property
+    def error(self) -> float:
+        """Bound on the error of a value: half a unit for each tree and for the base. `base` follows from their number."""
+        return self.unit * (products.MODULUS // self.base) / 2
 
     @property
     def rows(self) -> int:  # type: ignore[override]
@@ -496,6 +516,22 @@ class EnsembleModel(Model):
                 f"encrypt takes 1 to {self.rows:,} samples, not {len(bits):,}; compile with a larger batch=, or send parts"
             )
         return self._client.encrypt(key, bits)
+
+    def predictions(self, values: Any) -> Any:
+        """Returns the predictions of values [count, outputs]. Classes whose values differ by less than the error bound are
+        a tie, and the first of them is predicted, as the libraries do.
+
+        >>> forest.predictions(forest.clear(flowers[:2])).tolist()
+        [0, 0]
+        """
+        return self.output.predict(self._settled(self._values(values)), self.classes)
+
+    def _settled(self, values: Floats) -> Floats:
+        """Returns values [count, outputs] in which ties of classes have equal values, or 0."""
+        values = self.output.without_ties(values, self._client.error)
+        if self.name == "GradientBoostingClassifier" and self.outputs == 1:  # which takes the second class for 0
+            values = np.where(values == 0, self._client.error, values)
+        return values
 
     def __call__(self, x: Any) -> Any:
         """Returns the encrypted values of an encrypted request. Calls of one shape replay a recorded program.
