@@ -13,7 +13,8 @@ import heliograph as hg
 from heliograph import ml
 
 pytest.importorskip("sklearn")
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import AdaBoostClassifier, GradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 RNG = np.random.default_rng(0)
@@ -169,3 +170,19 @@ def test_ties_of_classes(scheme: str, tmp_path: Path) -> None:
     zero = GradientBoostingClassifier(n_estimators=1, init="zero", max_depth=1).fit(samples, np.tile([0, 1], 12))
     found = ml.compile(zero, calibrate=samples, scheme=scheme).predict(samples)
     assert np.array_equal(found, zero.predict(samples))
+
+
+def test_errors_name_the_remedy() -> None:
+    """Sparse samples, limits, other ensembles and schemes."""
+    sparse = pytest.importorskip("scipy.sparse")
+    forest = RandomForestClassifier(2, max_depth=2).fit(X, Y)
+    model = ml.compile(forest)
+    assert ml.compile(forest, scheme=model.scheme).scheme == "CKKS"
+    with pytest.raises(hg.DtypeError, match=r"pass samples.toarray\(\)"):
+        model.predict(sparse.csr_matrix(X))
+    with pytest.raises(hg.DtypeError, match=r"pass samples.toarray\(\)"):
+        ml.compile(LogisticRegression().fit(X, Y), calibrate=sparse.csr_matrix(X))
+    with pytest.raises(hg.LimitError, match="limit= allows"):
+        ml.compile(forest, limit=hg.Costs(nbytes=10))
+    with pytest.raises(ml.ModelError, match="AdaBoostClassifier is not supported; use one of RandomForest"):
+        ml.compile(AdaBoostClassifier(n_estimators=2).fit(X, Y))

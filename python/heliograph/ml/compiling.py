@@ -77,7 +77,7 @@ def compile(
 
     Options of trees:
 
-    - `scheme`: "auto", "ckks" (sums of paths) or "bgv" (products of conditions).
+    - `scheme`: "auto", "ckks" (sums of paths) or "bgv" (products of conditions), in any case.
     - `reveal`: the content of the client's half. "thresholds": features and thresholds of all conditions. "trees": also
       the conditions of each group of trees, which makes requests several times faster. "auto": "thresholds" if the
       conditions fit one ciphertext.
@@ -139,6 +139,7 @@ def compile(
     if isinstance(model, (str, os.PathLike, Graph)) or _module_of(model, "torch"):
         _require_options("network", options)
         return _network(model, calibrate, {"batch": count, "accuracy": accuracy, "limit": limit, **options})
+    _require_known_ensemble(inner)
     if not _module_of(inner, "sklearn") and not hasattr(inner, "predict"):
         raise ModelError(f"cannot compile {described(model)}: it must be {'; '.join(KINDS)}")
     _require_options("estimator", options)
@@ -148,6 +149,13 @@ def compile(
     if limit is not None:
         _require_costs(fitted, limit, count)
     return fitted
+
+
+def _require_known_ensemble(model: Any) -> None:
+    """Raises ModelError for another ensemble of scikit-learn."""
+    if any(base.__module__.startswith("sklearn.ensemble.") for base in type(model).__mro__):
+        kinds = ("RandomForest", "ExtraTrees", "GradientBoosting", "HistGradientBoosting", "IsolationForest")
+        raise ModelError(f"the ensemble {type(model).__name__} is not supported; use one of {', '.join(kinds)}")
 
 
 def _require_options(kind: str, options: dict[str, Any]) -> None:
@@ -324,4 +332,4 @@ def _require_accuracy(model: EstimatorModel | EnsembleModel, accuracy: float | N
 
 
 def _require_costs(model: EstimatorModel, limit: Costs, count: int) -> None:
-    limit.require(forecast(model, model._example(count)))
+    limit.require(forecast(model, model._example(count)), "limit=")

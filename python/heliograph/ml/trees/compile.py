@@ -61,7 +61,7 @@ def compile_ensemble(
     `heliograph.ml.compiling.compile` documents the other arguments and errors.
     """
     count = count_of(batch, "batch", 1)
-    scheme = text_of(scheme, "scheme", ("auto", "ckks", "bgv"))
+    scheme = text_of(scheme.lower() if isinstance(scheme, str) else scheme, "scheme", ("auto", "ckks", "bgv"))
     reveal = text_of(reveal, "reveal", ("auto", "thresholds", "trees"))
     if not all(0 <= condition.feature < ensemble.features for condition in ensemble.conditions):
         raise ModelError(f"cannot compile {ensemble.name}: a condition has a feature beyond {ensemble.features - 1}")
@@ -82,7 +82,7 @@ def compile_ensemble(
     if limit is not None:
         if not isinstance(limit, Costs):
             raise _core.DtypeError(f"limit must be a hg.Costs, not {type(limit).__name__}")
-        limit.require(model.forecast)
+        limit.require(model.forecast, "limit=")
     return model
 
 

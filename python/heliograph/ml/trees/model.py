@@ -19,7 +19,7 @@ from heliograph.ckks.linear import LinearTransform
 from heliograph.exact import Parameters as ExactParameters
 from heliograph.keys import PublicKey, SecretKey, Server
 from heliograph.ml.costs import Counter
-from heliograph.ml.inputs import Inputs, column_names
+from heliograph.ml.inputs import Inputs, column_names, require_dense
 from heliograph.ml.model import Model, served
 from heliograph.ml.noise import Noise
 from heliograph.ml.profile import Profile
@@ -375,6 +375,7 @@ class Reader:
         """
         model = self.ensemble
         require_unmasked(samples, what)
+        require_dense(samples, what)
         order = Inputs(_as_given(model.names, samples, what))._order(samples, what)
         try:
             array = np.asarray(array_of(samples, what))
