@@ -186,3 +186,10 @@ def test_errors_name_the_remedy() -> None:
         ml.compile(forest, limit=hg.Costs(nbytes=10))
     with pytest.raises(ml.ModelError, match="AdaBoostClassifier is not supported; use one of RandomForest"):
         ml.compile(AdaBoostClassifier(n_estimators=2).fit(X, Y))
+
+
+def test_the_scheme_follows_memory_and_requests() -> None:
+    """Products of 1,000 conditions need gigabytes: they are not chosen for 20 rows, nor beyond a limit."""
+    forest = RandomForestClassifier(30, random_state=0).fit(X, RNG.integers(0, 2, 300))
+    assert ml.compile(forest, batch=20).scheme == "CKKS"
+    assert ml.compile(forest, batch=1 << 14, limit=hg.Costs(nbytes=1 << 28)).scheme == "CKKS"

@@ -43,6 +43,10 @@ _TRIAL_ROWS, _CHECKED_ROWS = 24, 256  #: rows of simulations: for the choice of 
 _PROBABILITY_ERROR = 1e-4  #: XGBoost sums in float32
 _CHECKED_SLOTS = 1 << 21  #: of the simulation for a report
 _MOST_DEPTH_OF_PATHS = 32
+_WORD_BYTES = 8
+_PRODUCTS_OF_BYTE = 16  #: modular products in the time of sending a byte, at 1 Gbit/s
+_FREE_BYTES = 1 << 30  #: memory of a request that costs nothing
+_PEAK_SHARE = 0.8  #: of the bytes of all values of a batch, at one time
 
 
 def compile_ensemble(
@@ -75,7 +79,8 @@ def compile_ensemble(
     if ensemble.depth > MOST_DEPTH:
         raise ModelError(f"cannot compile {ensemble.name}: its depth must be at most {MOST_DEPTH}, got {ensemble.depth}")
     reader = Reader(ensemble)
-    client, server = _chosen(ensemble, count, scheme, reveal)
+    most = limit.nbytes if isinstance(limit, Costs) else None
+    client, server = _chosen(ensemble, count, scheme, reveal, most)
     model = EnsembleModel(reader, client, server, None if target is None else profile_of(target))
     if x is not None:
         model.report = _compared(model, calibrate, x, own)
@@ -86,8 +91,14 @@ def compile_ensemble(
     return model
 
 
-def _chosen(ensemble: Ensemble, count: int, scheme: str, reveal: str) -> tuple[Evaluation, PathsServer | ProductsServer]:
-    """Returns the evaluation of least cost for a batch of rows. Raises ModelError if no evaluation fits."""
+def _chosen(
+    ensemble: Ensemble, count: int, scheme: str, reveal: str, most: int | None
+) -> tuple[Evaluation, PathsServer | ProductsServer]:
+    """Returns the evaluation of least cost for a batch of rows. Raises ModelError if no evaluation fits.
+
+    The cost counts modular products and the bytes of requests. Memory beyond 1 GiB is charged for this time, because other
+    requests cannot use it. Memory beyond `most` bytes is refused if another evaluation fits.
+    """
     found: list[tuple[float, Evaluation, PathsServer | ProductsServer]] = []
     refused: list[str] = []
     if scheme in ("auto", "ckks"):
@@ -99,8 +110,10 @@ def _chosen(ensemble: Ensemble, count: int, scheme: str, reveal: str) -> tuple[E
     if scheme in ("auto", "bgv") and (scheme == "bgv" or count > 1 or not found):
         try:
             plan = products.plan_of(ensemble)
-            cost = _products_cost(plan, count)
-            if scheme == "bgv" or not found or cost < found[0][0]:
+            memory = _products_bytes(plan)
+            cost = _products_cost(plan, count) * max(1.0, memory / _FREE_BYTES)
+            fits = most is None or _PEAK_SHARE * memory <= most
+            if scheme == "bgv" or not found or (cost < found[0][0] and fits):
                 other, made = _of_products(plan, count)
                 found.append((cost, other, made))
         except ModelError as error:
@@ -117,17 +130,27 @@ def _key_switch(n: int, limbs: int) -> float:
 
 
 def _paths_cost(client: PathsClient, server: PathsServer) -> float:
-    """Returns the modular products of one row, about."""
+    """Returns the modular products of one row, about, with those that take the time of sending it."""
     layout, n, top = client.layout, client.parameters.n, client.parameters.levels
     matrix = layout.period * 2 * (top + 1) * n + 2 * math.sqrt(layout.period) * _key_switch(n, top)
     polynomial = 2 * server.polynomial.factors * _key_switch(n, top - 1)
-    return layout.pieces * (matrix + polynomial) + math.log2(max(layout.region, 2)) * _key_switch(n, 1)
+    request = layout.inputs * (top + 1) * n * _WORD_BYTES
+    sums = math.log2(max(layout.region, 2)) * _key_switch(n, 1)
+    return layout.pieces * (matrix + polynomial) + sums + _PRODUCTS_OF_BYTE * request
 
 
 def _products_cost(plan: products.Plan, count: int) -> float:
-    """Returns the modular products of a batch, about."""
+    """Returns the modular products of a batch, about, with those that take the time of sending it."""
     n, limbs = 1 << 14, plan.levels + 2
-    return float(plan.products * (4 * limbs * n + _key_switch(n, limbs) / 2) * -(-count // n))
+    request = plan.conditions * limbs * n * _WORD_BYTES
+    each = plan.products * (4 * limbs * n + _key_switch(n, limbs) / 2) + _PRODUCTS_OF_BYTE * request
+    return float(each * -(-count // n))
+
+
+def _products_bytes(plan: products.Plan) -> float:
+    """Returns the memory of all values of a batch: conditions, and results of steps."""
+    values = plan.conditions + sum(len(step.left) for step in plan.steps)
+    return float(values * 2 * (plan.levels + 2) * (1 << 14) * _WORD_BYTES)
 
 
 def _of_products(plan: products.Plan, count: int) -> tuple[ProductsClient, ProductsServer]:
