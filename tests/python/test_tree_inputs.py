@@ -193,3 +193,18 @@ def test_the_scheme_follows_memory_and_requests() -> None:
     forest = RandomForestClassifier(30, random_state=0).fit(X, RNG.integers(0, 2, 300))
     assert ml.compile(forest, batch=20).scheme == "CKKS"
     assert ml.compile(forest, batch=1 << 14, limit=hg.Costs(nbytes=1 << 28)).scheme == "CKKS"
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_trees_of_several_classes_hold_one_value_for_each_node(library: str, tmp_path: Path) -> None:
+    """A tree of boosting has values of its class alone; both schemes and bundles have the library's classes."""
+    kinds = RNG.integers(0, 3, 300)
+    estimator = boosted(library).set_params(n_estimators=1).fit(X, kinds)
+    for scheme in ("ckks", "bgv"):
+        model = ml.compile(estimator, calibrate=X, scheme=scheme)
+        assert {tree.values.shape[1] for tree in model._reader.ensemble.trees} == {1}
+        bundle = model.export(tmp_path / "classes.hgm")
+        half = bundle.client()
+        secret = hg.SecretKey.generate(half.parameters)
+        answer = bundle.run(hg.Server(half.keys(secret)), half.encrypt(secret, X[0]))
+        assert half.predict(half.decrypt(secret, answer, like=X[0])) == estimator.predict(X[:1])[0]

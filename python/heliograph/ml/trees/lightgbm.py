@@ -131,10 +131,10 @@ def _tree(builder: Builder, fields: dict[str, str], output: int, factor: float, 
     if fields.get("is_linear", "0") != "0":
         raise ModelError(f"cannot read {where}: leaves must be constants, not linear models; train with linear_tree=False")
     inner = leaves - 1
-    values = np.zeros((inner + leaves, builder.outputs))
-    values[inner:, output] = factor * _numbers(fields, "leaf_value", leaves, float, where)
+    values = np.zeros((inner + leaves, 1))
+    values[inner:, 0] = factor * _numbers(fields, "leaf_value", leaves, float, where)
     if not inner:
-        builder.add([0], [-1], [-1], values, where)
+        builder.add([0], [-1], [-1], values, where, output)
         return
     children = []
     for key in ("left_child", "right_child"):
@@ -149,7 +149,7 @@ def _tree(builder: Builder, fields: dict[str, str], output: int, factor: float, 
     for node in range(inner):
         one = _condition(int(features[node]), float(thresholds[node]), int(kinds[node]), sets, where)
         condition[node] = builder.condition(one, where)
-    builder.add(condition, children[0], children[1], values, where)
+    builder.add(condition, children[0], children[1], values, where, output)
 
 
 def _condition(feature: int, threshold: float, kind: int, sets: list[tuple[float, ...]], where: str) -> Condition:

@@ -196,13 +196,13 @@ def _tree(builder: Builder, tree: Any, group: int, factor: float, where: str) ->
     if not isinstance(kinds, list) or len(kinds) != count:
         raise ModelError(f"cannot read {where}: split_type must have one entry for each of {count} nodes")
     sides = [[whole(child, f"a child in {where}", -1, count - 1) for child in side] for side in (left, right)]
-    values = np.zeros((count, builder.outputs))
+    values = np.zeros((count, 1))
     condition = [0] * count
     for node in range(count):
         with np.errstate(over="ignore"):
             value = float(np.float32(_real(thresholds[node], f"split_conditions of {where}")))
         if sides[0][node] < 0:
-            values[node, group] = factor * value
+            values[node, 0] = factor * value
             continue
         feature = whole(features[node], f"split_indices of {where}", 0, builder.features - 1)
         missing = bool(whole(defaults[node], f"default_left of {where}", 0, 1))
@@ -213,7 +213,7 @@ def _tree(builder: Builder, tree: Any, group: int, factor: float, where: str) ->
         else:
             one = Condition(feature, below(value), missing)
         condition[node] = builder.condition(one, where)
-    builder.add(condition, sides[0], sides[1], values, where)
+    builder.add(condition, sides[0], sides[1], values, where, group)
 
 
 def _category_sets(tree: Any, where: str) -> dict[int, tuple[float, ...]]:
