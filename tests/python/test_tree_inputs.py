@@ -208,3 +208,22 @@ def test_trees_of_several_classes_hold_one_value_for_each_node(library: str, tmp
         secret = hg.SecretKey.generate(half.parameters)
         answer = bundle.run(hg.Server(half.keys(secret)), half.encrypt(secret, X[0]))
         assert half.predict(half.decrypt(secret, answer, like=X[0])) == estimator.predict(X[:1])[0]
+
+
+def test_trees_that_are_too_large() -> None:
+    """The error names the limits of both schemes, and recommends none that was tried."""
+    line = np.arange(60.0)[:, None]
+    deep = DecisionTreeClassifier().fit(line, line[:, 0] % 2, sample_weight=2.0 ** -line[:, 0])
+    assert deep.get_depth() > 32
+    with pytest.raises(ml.ModelError, match=r"at most 32, got [0-9]+; use scheme='bgv', or fewer or shallower trees"):
+        ml.compile(deep, scheme="ckks")
+    many = RandomForestClassifier(40, random_state=0).fit(X, RNG.integers(0, 9, 300))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("heliograph.ml.trees.compile._MOST_BYTES", 1 << 30)
+        with pytest.raises(ml.ModelError, match=r"at most 1.0 GiB of memory, not .* use scheme='ckks', or fewer"):
+            ml.compile(many, scheme="bgv")
+        patch.setattr("heliograph.ml.trees.compile._RINGS", ())
+        with pytest.raises(ml.ModelError) as caught:
+            ml.compile(many)
+    assert "scheme=" not in str(caught.value)
+    assert str(caught.value).endswith("; use fewer or shallower trees")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from heliograph import _core, ckks
-from heliograph._common.arguments import count_of, text_of
+from heliograph._common.arguments import count_of, readable_bytes, text_of
 from heliograph.exact.parameters import set_for
 from heliograph.keys import SecretKey, Server
 from heliograph.ml.errors import ModelError
@@ -46,6 +46,7 @@ _MOST_DEPTH_OF_PATHS = 32
 _WORD_BYTES = 8
 _PRODUCTS_OF_BYTE = 16  #: modular products in the time of sending a byte, at 1 Gbit/s
 _FREE_BYTES = 1 << 30  #: memory of a request that costs nothing
+_MOST_BYTES = 1 << 34  #: memory of a request of products; more is refused, on all machines
 _PEAK_SHARE = 0.8  #: of the bytes of all values of a batch, at one time
 
 
@@ -119,7 +120,8 @@ def _chosen(
         except ModelError as error:
             refused.append(str(error))
     if not found:
-        raise ModelError("; ".join(refused))
+        other = {"ckks": "scheme='bgv', or ", "bgv": "scheme='ckks', or "}.get(scheme, "")
+        raise ModelError(f"{'; '.join(refused)}; use {other}fewer or shallower trees")
     _, chosen, evaluation = min(found, key=lambda one: one[0])
     return chosen, evaluation
 
@@ -156,6 +158,12 @@ def _products_bytes(plan: products.Plan) -> float:
 def _of_products(plan: products.Plan, count: int) -> tuple[ProductsClient, ProductsServer]:
     """Returns the evaluation by products, with the smallest set whose noise suffices."""
     slots = min(1 << max(0, count - 1).bit_length(), 1 << 15)
+    memory = _PEAK_SHARE * _products_bytes(plan)
+    if memory > _MOST_BYTES:
+        raise ModelError(
+            f"cannot compile these trees for many rows: a request must need at most {readable_bytes(_MOST_BYTES)} of "
+            f"memory, not {readable_bytes(memory)} for {plan.conditions:,} conditions and {plan.products:,} products"
+        )
     refused: Exception | None = None
     for more in range(4):
         try:
@@ -169,12 +177,16 @@ def _of_products(plan: products.Plan, count: int) -> tuple[ProductsClient, Produ
         try:
             if _noise_budget(server) > 1:
                 return client, server
-        except (_core.NoiseError, _core.OutOfMemoryError) as error:
+        except _core.OutOfMemoryError as error:
+            raise ModelError(
+                f"cannot compile these trees for many rows on this machine: the check of the noise needs more memory "
+                f"({error}); compile on a larger machine"
+            ) from None
+        except _core.NoiseError as error:
             refused = error
     raise ModelError(
         f"cannot compile these trees for many rows: no set has enough levels for {plan.levels} successive products "
-        f"and a sum "
-        f"of {plan.products:,} values ({refused}); use scheme='ckks', or shallower trees"
+        f"and a sum of {plan.products:,} values" + ("" if refused is None else f" ({refused})")
     )
 
 
@@ -195,8 +207,7 @@ def _of_paths(ensemble: Ensemble, reveal: str) -> tuple[PathsClient, PathsServer
     if terms.depth > _MOST_DEPTH_OF_PATHS:
         raise ModelError(
             f"cannot compile {ensemble.name} for few rows: its depth must be at most {_MOST_DEPTH_OF_PATHS}, got "
-            f"{terms.depth}; "
-            "use scheme='bgv', or shallower trees"
+            f"{terms.depth}"
         )
     refused = f"{len(terms.terms):,} leaves and {terms.conditions:,} conditions fit no layout"
     bits = _trial_bits(ensemble)
@@ -215,9 +226,8 @@ def _of_paths(ensemble: Ensemble, reveal: str) -> tuple[PathsClient, PathsServer
                 if _is_precise(server, ensemble, bits):
                     return client, server
                 refused = "the errors of CKKS exceed 2^-20 of the largest leaf in all sets"
-    raise ModelError(
-        f"cannot compile {ensemble.name} for few rows: {refused}; use scheme='bgv', reveal='trees', or a smaller model"
-    )
+    other = "" if reveal != "thresholds" else "; reveal='trees' has smaller layouts"
+    raise ModelError(f"cannot compile {ensemble.name} for few rows: {refused}{other}")
 
 
 def _is_precise(server: PathsServer, ensemble: Ensemble, bits: Bools) -> bool:
