@@ -120,8 +120,8 @@ def _chosen(
         except ModelError as error:
             refused.append(str(error))
     if not found:
-        other = {"ckks": "scheme='bgv', or ", "bgv": "scheme='ckks', or "}.get(scheme, "")
-        raise ModelError(f"{'; '.join(refused)}; use {other}fewer or shallower trees")
+        scheme_text = {"ckks": "scheme='bgv', or ", "bgv": "scheme='ckks', or "}.get(scheme, "")
+        raise ModelError(f"{'; '.join(refused)}; use {scheme_text}fewer or shallower trees")
     _, chosen, evaluation = min(found, key=lambda one: one[0])
     return chosen, evaluation
 
