@@ -175,7 +175,7 @@ def test_errors() -> None:
     cases: list[tuple[Any, Any, type[Exception], str]] = [
         (linear_model.LinearRegression(), PEOPLE, hg.ParameterError, "not fitted"),
         (neural_network.MLPClassifier(), PEOPLE, hg.ParameterError, "not fitted"),
-        (AdaBoostClassifier(n_estimators=2).fit(IRIS, KINDS), IRIS, hg.DtypeError, "LogisticRegression"),
+        (AdaBoostClassifier(n_estimators=2).fit(IRIS, KINDS), IRIS, hg.ml.ModelError, "RandomForest"),
         (make_pipeline(PolynomialFeatures(), linear_model.Ridge()).fit(IRIS, KINDS), IRIS, hg.DtypeError, "MaxAbsScaler"),
         (make_pipeline(MinMaxScaler(clip=True), linear_model.Ridge()).fit(IRIS, KINDS), IRIS, hg.DtypeError, "clip"),
         (svm.SVC(kernel="linear").fit(IRIS, KINDS), IRIS, hg.DtypeError, "SVC"),

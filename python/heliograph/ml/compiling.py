@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from heliograph.ml.fitted import kind_of
 from heliograph.ml.graph import Graph
 from heliograph.ml.model import Model
 from heliograph.ml.networks.compiling import compile_graph
+from heliograph.ml.outputs import Output
 from heliograph.ml.read.onnx import read_onnx
 from heliograph.ml.read.torch import read_torch
 from heliograph.ml.trees import lightgbm, sklearn, xgboost
@@ -75,7 +77,7 @@ def compile(
 
     Options of trees:
 
-    - `scheme`: "auto", "ckks" (sums of paths) or "bgv" (products of conditions).
+    - `scheme`: "auto", "ckks" (sums of paths) or "bgv" (products of conditions), in any case.
     - `reveal`: the content of the client's half. "thresholds": features and thresholds of all conditions. "trees": also
       the conditions of each group of trees, which makes requests several times faster. "auto": "thresholds" if the
       conditions fit one ciphertext.
@@ -137,6 +139,7 @@ def compile(
     if isinstance(model, (str, os.PathLike, Graph)) or _module_of(model, "torch"):
         _require_options("network", options)
         return _network(model, calibrate, {"batch": count, "accuracy": accuracy, "limit": limit, **options})
+    _require_known_ensemble(inner)
     if not _module_of(inner, "sklearn") and not hasattr(inner, "predict"):
         raise ModelError(f"cannot compile {described(model)}: it must be {'; '.join(KINDS)}")
     _require_options("estimator", options)
@@ -146,6 +149,13 @@ def compile(
     if limit is not None:
         _require_costs(fitted, limit, count)
     return fitted
+
+
+def _require_known_ensemble(model: Any) -> None:
+    """Raises ModelError for another ensemble of scikit-learn."""
+    if any(base.__module__.startswith("sklearn.ensemble.") for base in type(model).__mro__):
+        kinds = ("RandomForest", "ExtraTrees", "GradientBoosting", "HistGradientBoosting", "IsolationForest")
+        raise ModelError(f"the ensemble {type(model).__name__} is not supported; use one of {', '.join(kinds)}")
 
 
 def _require_options(kind: str, options: dict[str, Any]) -> None:
@@ -230,12 +240,15 @@ def _of_xgboost(model: Any) -> tuple[Ensemble, Callable[[Any], Any] | None]:
             booster = model.get_booster()
         except Exception as error:
             raise _core.ParameterError(f"this {name} must be fitted first: {error}") from None
-        steps = getattr(model, "best_iteration", None) if getattr(model, "early_stopping_rounds", None) else None
+        steps = int(getattr(model, "best_iteration", -1)) + 1  # also of a model that was loaded from a file
         missing = float(getattr(model, "missing", float("nan")))
-        classes = getattr(model, "classes_", None) if name.endswith("Classifier") else None
+        classifies = _is_classifier(model)
+        classes = getattr(model, "classes_", None) if classifies else None
+        if classifies and classes is not None and len(classes) < 2:
+            raise ModelError(f"cannot compile {name}: it must have at least two classes, got {len(classes)}; fit it on more")
         own: Callable[[Any], Any] | None = model.predict
     else:
-        booster, steps, missing, classes, own = model, None, float("nan"), None, None
+        booster, steps, missing, classes, own, classifies = model, 0, float("nan"), None, None, True
     if not hasattr(booster, "save_raw"):
         raise ModelError(f"cannot compile {name}: it must be a Booster or an estimator of XGBoost")
     data = bytes(booster.save_raw("json"))
@@ -245,9 +258,31 @@ def _of_xgboost(model: Any) -> tuple[Ensemble, Callable[[Any], Any] | None]:
         classes=classes,
         names=booster.feature_names,
         missing=missing,
-        steps=None if steps is None else int(steps) + 1,
+        steps=steps,
     )
-    return found, own
+    return found if classifies else _of_numbers(found), own
+
+
+def _is_classifier(model: Any) -> bool:
+    """Tells whether a class of an estimator's is a classifier of its library."""
+    return any(base.__name__.endswith("Classifier") for base in type(model).__mro__)
+
+
+def _of_numbers(ensemble: Ensemble) -> Ensemble:
+    """Returns the ensemble of a regressor or ranker, whose predictions are numbers also with an objective of classes.
+
+    A binary objective gives probabilities. Raises ModelError for others.
+    """
+    output = ensemble.output
+    if output.kind != "class":
+        return ensemble
+    if output.probability != "logistic" or output.scale != 1:
+        kind = f"{ensemble.outputs} classes" if ensemble.outputs > 1 else "classes"
+        raise ModelError(
+            f"cannot compile {ensemble.name}: a regressor must have an objective of numbers or logistic probabilities, got "
+            f"an objective of {kind}; fit a classifier"
+        )
+    return replace(ensemble, output=Output(link="logistic"), classes=None)
 
 
 def _of_lightgbm(model: Any) -> tuple[Ensemble, Callable[[Any], Any] | None]:
@@ -262,7 +297,7 @@ def _of_lightgbm(model: Any) -> tuple[Ensemble, Callable[[Any], Any] | None]:
     names = getattr(model, "feature_names_in_", None) if hasattr(model, "_Booster") else None
     automatic = names is None or all(str(one) == f"Column_{i}" for i, one in enumerate(names))
     found = lightgbm.read_text(booster.model_to_string(), name, classes=classes, names=None if automatic else names)
-    return found, model.predict
+    return found if _is_classifier(model) else _of_numbers(found), model.predict
 
 
 def _network(model: Any, calibrate: Any, options: dict[str, Any]) -> Model:
@@ -297,4 +332,4 @@ def _require_accuracy(model: EstimatorModel | EnsembleModel, accuracy: float | N
 
 
 def _require_costs(model: EstimatorModel, limit: Costs, count: int) -> None:
-    limit.require(forecast(model, model._example(count)))
+    limit.require(forecast(model, model._example(count)), "limit=")

@@ -80,6 +80,7 @@ class Inputs:
                [3., 4.]])
         """
         require_unmasked(samples, what)
+        require_dense(samples, what)
         order = self._order(samples, what)
         array, is_complex = complexes(samples, what)
         if is_complex:
@@ -141,6 +142,12 @@ def column_names(samples: Any, what: str) -> tuple[str, ...]:
                 )
             return tuple(str(name) for name in names)
     return ()
+
+
+def require_dense(samples: Any, what: str) -> None:
+    """Raises DtypeError for sparse matrices."""
+    if hasattr(samples, "toarray") and hasattr(samples, "nnz"):
+        raise _core.DtypeError(f"{what} must be dense, not a sparse {type(samples).__name__}: pass samples.toarray()")
 
 
 def single(sample: Any) -> Any:

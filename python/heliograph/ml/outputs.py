@@ -82,6 +82,35 @@ class Output:
                 f"{'none' if classes is None else len(classes)}"
             )
 
+    def ties(self, values: Floats, error: float) -> npt.NDArray[np.bool_]:
+        """Tells which classes of values [count, outputs] depend on errors of at most `error`.
+
+        >>> ml.Output("class").ties(np.array([[0.1], [1e-9]]), 1e-6)
+        array([False,  True])
+        """
+        if self.kind != "class":
+            return np.zeros(len(values), dtype=np.bool_)
+        if values.shape[1] == 1:
+            return np.asarray(np.abs(values[:, 0]) <= error)
+        ordered = np.sort(values, axis=1)
+        return np.asarray(ordered[:, -1] - ordered[:, -2] <= 2 * error)
+
+    def without_ties(self, values: Floats, error: float) -> Floats:
+        """Returns values [count, outputs] of classes in which differences of at most `error` are equalities.
+
+        `predict` then takes the first class of a tie, as the libraries do.
+
+        >>> ml.Output("class").without_ties(np.array([[0.1, 0.1 + 1e-9]]), 1e-6)
+        array([[0.1, 0.1]])
+        """
+        if self.kind != "class":
+            return values
+        if values.shape[1] == 1:
+            return np.where(np.abs(values) <= error, 0.0, values)
+        largest = values.max(1, keepdims=True)
+        equal = np.where(values >= largest - 2 * error, values, np.inf).min(1, keepdims=True)
+        return np.where(values >= largest - 2 * error, equal, values)
+
     def predict(self, values: Floats, classes: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
         """Returns predictions for values [..., outputs].
 

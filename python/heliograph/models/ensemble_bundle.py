@@ -26,7 +26,16 @@ from heliograph.ml.errors import ModelError
 from heliograph.ml.inputs import single, some
 from heliograph.ml.outputs import Output
 from heliograph.ml.trees import paths, products
-from heliograph.ml.trees.ensemble import MOST_FEATURES, MOST_NODES, MOST_OUTPUTS, Condition, Ensemble, Tree, checked_tree
+from heliograph.ml.trees.ensemble import (
+    MOST_FEATURES,
+    MOST_NODES,
+    MOST_OUTPUTS,
+    MOST_VALUES,
+    Condition,
+    Ensemble,
+    Tree,
+    checked_tree,
+)
 from heliograph.ml.trees.model import (
     EnsembleModel,
     PathsClient,
@@ -299,7 +308,11 @@ class EnsembleForm(Form):
         ensemble = self.model._reader.ensemble
         nodes = [np.stack([tree.condition, tree.left + 1, tree.right + 1]) for tree in ensemble.trees]
         joined = np.concatenate(nodes, axis=1) if nodes else np.zeros((3, 0), dtype=np.int64)
-        values = np.concatenate([tree.values for tree in ensemble.trees]) if nodes else np.zeros((0, ensemble.outputs))
+        values = (
+            np.concatenate([tree.dense(ensemble.outputs) for tree in ensemble.trees])
+            if nodes
+            else np.zeros((0, ensemble.outputs))
+        )
         return {
             "base": words(ensemble.base),
             "nodes": joined.astype(np.uint64),
@@ -364,7 +377,9 @@ class EnsembleForm(Form):
     def predict(self, scores: npt.NDArray[Any], labels: tuple[str, ...]) -> npt.NDArray[Any]:
         """Returns the predictions: classes, or the labels that replace them."""
         classes = np.asarray(labels) if labels and not self.typed else self.model.classes
-        return self.model.output.predict(self._scores(scores), classes)
+        found = self._scores(scores)
+        settled = self.model._settled(found.reshape(-1, self.model.outputs)).reshape(found.shape)
+        return self.model.output.predict(settled, classes)
 
     def predict_proba(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Returns the probabilities."""
@@ -462,6 +477,10 @@ def _export(model: EnsembleModel, path: Any, labels: Any = None, **texts: Any) -
         raise _core.ParameterError(
             f"cannot export this model: it must have at most {_MOST_CONDITIONS:,} conditions, and has "
             f"{len(model._reader.ensemble.conditions):,}; use fewer or shallower trees"
+        )
+    if sum(len(tree.left) for tree in model._reader.ensemble.trees) * model.outputs > MOST_VALUES:
+        raise _core.ParameterError(
+            f"cannot export this model: its nodes times its outputs must be at most {MOST_VALUES:,}; use fewer trees"
         )
     if any(len(name) > _LONGEST_NAME for name in names):
         raise _core.ParameterError(

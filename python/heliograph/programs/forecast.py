@@ -164,8 +164,10 @@ class Costs:
         """Raises LimitError for a call whose forecast is beyond a maximum (`require`)."""
         self.require(forecast(function, *operands))
 
-    def require(self, expected: Forecast) -> None:
+    def require(self, expected: Forecast, owner: str = "this server") -> None:
         """Raises LimitError for a forecast beyond a maximum, or for a forecast without a time if the time has a maximum.
+
+        `owner` is the one who allows the costs, for the error.
 
         >>> told = hg.forecast(lambda x: x + x, x)
         >>> hg.Costs(result_bytes=1 << 20).require(told)  # within
@@ -179,19 +181,17 @@ class Costs:
             (self.nbytes, expected.nbytes, "its memory"),
         ):
             if limit is not None and take > limit:
-                raise _core.LimitError(
-                    f"{words} would take {readable_bytes(take)}; this server allows {readable_bytes(limit)}"
-                )
+                raise _core.LimitError(f"{words} would take {readable_bytes(take)}; {owner} allows {readable_bytes(limit)}")
         if self.seconds is None:
             return
         if expected.seconds is None:
             raise _core.LimitError(
-                "cannot check this server's limit of seconds: this device has no rates to forecast time; leave out "
+                f"cannot check the limit of seconds of {owner}: this device has no rates to forecast time; leave out "
                 "Costs(seconds=)"
             )
         if expected.seconds > self.seconds:
             raise _core.LimitError(
-                f"it would take about {_readable(expected.seconds)}; this server allows {_readable(self.seconds)}"
+                f"it would take about {_readable(expected.seconds)}; {owner} allows {_readable(self.seconds)}"
             )
 
 

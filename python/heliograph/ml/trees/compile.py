@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from typing import Any
 
 import numpy as np
 
 from heliograph import _core, ckks
-from heliograph._common.arguments import count_of, text_of
+from heliograph._common.arguments import count_of, readable_bytes, text_of
 from heliograph.exact.parameters import set_for
 from heliograph.keys import SecretKey, Server
 from heliograph.ml.errors import ModelError
 from heliograph.ml.profile import profile_of
 from heliograph.ml.trees import paths, products
-from heliograph.ml.trees.ensemble import MOST_DEPTH, Bools, Ensemble, without_missing
+from heliograph.ml.trees.ensemble import MOST_DEPTH, Bools, Ensemble, Floats, without_missing
 from heliograph.ml.trees.model import (
+    ERROR,
     EnsembleModel,
     Evaluation,
     PathsClient,
@@ -29,7 +31,6 @@ from heliograph.ml.trees.model import (
 from heliograph.ml.trees.paths import Layout, Polynomial, Terms
 from heliograph.programs.forecast import Costs
 
-_ERROR = 2.0**-20  #: largest error of values, relative to the largest leaf
 _DEVIATIONS = 4.5  #: errors are simulated on few rows; this many deviations must fit
 _RINGS = (1 << 13, 1 << 14, 1 << 15, 1 << 16)
 _LEAST_SCALE, _LARGEST_SCALE, _SPECIAL_BITS, _MOST_SPECIAL = 30, 49.5, 3, 3
@@ -42,6 +43,11 @@ _TRIAL_ROWS, _CHECKED_ROWS = 24, 256  #: rows of simulations: for the choice of 
 _PROBABILITY_ERROR = 1e-4  #: XGBoost sums in float32
 _CHECKED_SLOTS = 1 << 21  #: of the simulation for a report
 _MOST_DEPTH_OF_PATHS = 32
+_WORD_BYTES = 8
+_PRODUCTS_OF_BYTE = 16  #: modular products in the time of sending a byte, at 1 Gbit/s
+_FREE_BYTES = 1 << 30  #: memory of a request that costs nothing
+_MOST_BYTES = 1 << 34  #: memory of a request of products; more is refused, on all machines
+_PEAK_SHARE = 0.8  #: of the bytes of all values of a batch, at one time
 
 
 def compile_ensemble(
@@ -60,7 +66,7 @@ def compile_ensemble(
     `heliograph.ml.compiling.compile` documents the other arguments and errors.
     """
     count = count_of(batch, "batch", 1)
-    scheme = text_of(scheme, "scheme", ("auto", "ckks", "bgv"))
+    scheme = text_of(scheme.lower() if isinstance(scheme, str) else scheme, "scheme", ("auto", "ckks", "bgv"))
     reveal = text_of(reveal, "reveal", ("auto", "thresholds", "trees"))
     if not all(0 <= condition.feature < ensemble.features for condition in ensemble.conditions):
         raise ModelError(f"cannot compile {ensemble.name}: a condition has a feature beyond {ensemble.features - 1}")
@@ -69,23 +75,31 @@ def compile_ensemble(
         x = Reader(ensemble).matrix(calibrate, "the calibration data")
         if not len(x):
             raise _core.ShapeError("the calibration data must have at least one sample, not 0")
+        Reader(ensemble).require_present(x)
         ensemble = without_missing(ensemble, [bool(column.any()) for column in np.isnan(ensemble.prepared(x)).T])
     if ensemble.depth > MOST_DEPTH:
         raise ModelError(f"cannot compile {ensemble.name}: its depth must be at most {MOST_DEPTH}, got {ensemble.depth}")
     reader = Reader(ensemble)
-    client, server = _chosen(ensemble, count, scheme, reveal)
+    most = limit.nbytes if isinstance(limit, Costs) else None
+    client, server = _chosen(ensemble, count, scheme, reveal, most)
     model = EnsembleModel(reader, client, server, None if target is None else profile_of(target))
     if x is not None:
         model.report = _compared(model, calibrate, x, own)
     if limit is not None:
         if not isinstance(limit, Costs):
             raise _core.DtypeError(f"limit must be a hg.Costs, not {type(limit).__name__}")
-        limit.require(model.forecast)
+        limit.require(model.forecast, "limit=")
     return model
 
 
-def _chosen(ensemble: Ensemble, count: int, scheme: str, reveal: str) -> tuple[Evaluation, PathsServer | ProductsServer]:
-    """Returns the evaluation of least cost for a batch of rows. Raises ModelError if no evaluation fits."""
+def _chosen(
+    ensemble: Ensemble, count: int, scheme: str, reveal: str, most: int | None
+) -> tuple[Evaluation, PathsServer | ProductsServer]:
+    """Returns the evaluation of least cost for a batch of rows. Raises ModelError if no evaluation fits.
+
+    The cost counts modular products and the bytes of requests. Memory beyond 1 GiB is charged for this time, because other
+    requests cannot use it. Memory beyond `most` bytes is refused if another evaluation fits.
+    """
     found: list[tuple[float, Evaluation, PathsServer | ProductsServer]] = []
     refused: list[str] = []
     if scheme in ("auto", "ckks"):
@@ -97,14 +111,17 @@ def _chosen(ensemble: Ensemble, count: int, scheme: str, reveal: str) -> tuple[E
     if scheme in ("auto", "bgv") and (scheme == "bgv" or count > 1 or not found):
         try:
             plan = products.plan_of(ensemble)
-            cost = _products_cost(plan, count)
-            if scheme == "bgv" or not found or cost < found[0][0]:
+            memory = _products_bytes(plan)
+            cost = _products_cost(plan, count) * max(1.0, memory / _FREE_BYTES)
+            fits = most is None or _PEAK_SHARE * memory <= most
+            if scheme == "bgv" or not found or (cost < found[0][0] and fits):
                 other, made = _of_products(plan, count)
                 found.append((cost, other, made))
         except ModelError as error:
             refused.append(str(error))
     if not found:
-        raise ModelError("; ".join(refused))
+        scheme_text = {"ckks": "scheme='bgv', or ", "bgv": "scheme='ckks', or "}.get(scheme, "")
+        raise ModelError(f"{'; '.join(refused)}; use {scheme_text}fewer or shallower trees")
     _, chosen, evaluation = min(found, key=lambda one: one[0])
     return chosen, evaluation
 
@@ -115,22 +132,38 @@ def _key_switch(n: int, limbs: int) -> float:
 
 
 def _paths_cost(client: PathsClient, server: PathsServer) -> float:
-    """Returns the modular products of one row, about."""
+    """Returns the modular products of one row, about, with those that take the time of sending it."""
     layout, n, top = client.layout, client.parameters.n, client.parameters.levels
     matrix = layout.period * 2 * (top + 1) * n + 2 * math.sqrt(layout.period) * _key_switch(n, top)
     polynomial = 2 * server.polynomial.factors * _key_switch(n, top - 1)
-    return layout.pieces * (matrix + polynomial) + math.log2(max(layout.region, 2)) * _key_switch(n, 1)
+    request = layout.inputs * (top + 1) * n * _WORD_BYTES
+    sums = math.log2(max(layout.region, 2)) * _key_switch(n, 1)
+    return layout.pieces * (matrix + polynomial) + sums + _PRODUCTS_OF_BYTE * request
 
 
 def _products_cost(plan: products.Plan, count: int) -> float:
-    """Returns the modular products of a batch, about."""
+    """Returns the modular products of a batch, about, with those that take the time of sending it."""
     n, limbs = 1 << 14, plan.levels + 2
-    return float(plan.products * (4 * limbs * n + _key_switch(n, limbs) / 2) * -(-count // n))
+    request = plan.conditions * limbs * n * _WORD_BYTES
+    each = plan.products * (4 * limbs * n + _key_switch(n, limbs) / 2) + _PRODUCTS_OF_BYTE * request
+    return float(each * -(-count // n))
+
+
+def _products_bytes(plan: products.Plan) -> float:
+    """Returns the memory of all values of a batch: conditions, and results of steps."""
+    values = plan.conditions + sum(len(step.left) for step in plan.steps)
+    return float(values * 2 * (plan.levels + 2) * (1 << 14) * _WORD_BYTES)
 
 
 def _of_products(plan: products.Plan, count: int) -> tuple[ProductsClient, ProductsServer]:
     """Returns the evaluation by products, with the smallest set whose noise suffices."""
     slots = min(1 << max(0, count - 1).bit_length(), 1 << 15)
+    memory = _PEAK_SHARE * _products_bytes(plan)
+    if memory > _MOST_BYTES:
+        raise ModelError(
+            f"cannot compile these trees for many rows: a request must need at most {readable_bytes(_MOST_BYTES)} of "
+            f"memory, not {readable_bytes(memory)} for {plan.conditions:,} conditions and {plan.products:,} products"
+        )
     refused: Exception | None = None
     for more in range(4):
         try:
@@ -144,12 +177,16 @@ def _of_products(plan: products.Plan, count: int) -> tuple[ProductsClient, Produ
         try:
             if _noise_budget(server) > 1:
                 return client, server
-        except (_core.NoiseError, _core.OutOfMemoryError) as error:
+        except _core.OutOfMemoryError as error:
+            raise ModelError(
+                f"cannot compile these trees for many rows on this machine: the check of the noise needs more memory "
+                f"({error}); compile on a larger machine"
+            ) from None
+        except _core.NoiseError as error:
             refused = error
     raise ModelError(
         f"cannot compile these trees for many rows: no set has enough levels for {plan.levels} successive products "
-        f"and a sum "
-        f"of {plan.products:,} values ({refused}); use scheme='ckks', or shallower trees"
+        f"and a sum of {plan.products:,} values" + ("" if refused is None else f" ({refused})")
     )
 
 
@@ -170,8 +207,7 @@ def _of_paths(ensemble: Ensemble, reveal: str) -> tuple[PathsClient, PathsServer
     if terms.depth > _MOST_DEPTH_OF_PATHS:
         raise ModelError(
             f"cannot compile {ensemble.name} for few rows: its depth must be at most {_MOST_DEPTH_OF_PATHS}, got "
-            f"{terms.depth}; "
-            "use scheme='bgv', or shallower trees"
+            f"{terms.depth}"
         )
     refused = f"{len(terms.terms):,} leaves and {terms.conditions:,} conditions fit no layout"
     bits = _trial_bits(ensemble)
@@ -190,9 +226,8 @@ def _of_paths(ensemble: Ensemble, reveal: str) -> tuple[PathsClient, PathsServer
                 if _is_precise(server, ensemble, bits):
                     return client, server
                 refused = "the errors of CKKS exceed 2^-20 of the largest leaf in all sets"
-    raise ModelError(
-        f"cannot compile {ensemble.name} for few rows: {refused}; use scheme='bgv', reveal='trees', or a smaller model"
-    )
+    other = "" if reveal != "thresholds" else "; reveal='trees' has smaller layouts"
+    raise ModelError(f"cannot compile {ensemble.name} for few rows: {refused}{other}")
 
 
 def _is_precise(server: PathsServer, ensemble: Ensemble, bits: Bools) -> bool:
@@ -200,7 +235,7 @@ def _is_precise(server: PathsServer, ensemble: Ensemble, bits: Bools) -> bool:
     layout = server.client.layout
     rows = bits[: max(4, min(len(bits), _CHECKED_SLOTS // (4 * layout.pieces * layout.slots)))]
     errors = server.simulate(rows, 1) - ensemble.values(rows)
-    return bool(_DEVIATIONS * float(np.sqrt(np.mean(errors**2))) <= _ERROR * ensemble.largest)
+    return bool(_DEVIATIONS * float(np.sqrt(np.mean(errors**2))) <= ERROR * ensemble.largest)
 
 
 def _half_range(terms: Terms) -> Any:
@@ -278,8 +313,8 @@ def _compared(model: EnsembleModel, calibrate: Any, x: Any, own: Any) -> TreeRep
     values = model.clear(calibrate)
     agreement = None
     if own is not None:
-        _require_probabilities(model, getattr(own, "__self__", None), calibrate, values)
-        expected = np.asarray(own(calibrate))
+        expected = _own_results(own, ensemble.name, x, calibrate)
+        _require_probabilities(model, getattr(own, "__self__", None), calibrate, x, values)
         found = model.predictions(values)
         if found.shape != expected.shape:
             expected = expected.reshape(found.shape) if expected.size == found.size else expected
@@ -288,8 +323,9 @@ def _compared(model: EnsembleModel, calibrate: Any, x: Any, own: Any) -> TreeRep
             same = np.abs(found - expected) <= 2.0**-20 * scale
         else:
             same = np.asarray(found == expected)
+        rounding = max(2.0**-20 * len(ensemble.trees) * ensemble.largest, model._client.error)
         agreement = float(np.mean(same.reshape(len(same), -1).all(1))) if found.shape == expected.shape else 0.0
-        if agreement < 1 and not _are_ties(ensemble, values[~same.reshape(len(same), -1).all(1)]):
+        if agreement < 1 and not ensemble.output.ties(values, rounding)[~same.reshape(len(same), -1).all(1)].all():
             row = int(np.argmin(same.reshape(len(same), -1).all(1))) if found.shape == expected.shape else 0
             raise ModelError(
                 f"cannot compile this {ensemble.name}: its own predictions differ from its trees in "
@@ -301,27 +337,37 @@ def _compared(model: EnsembleModel, calibrate: Any, x: Any, own: Any) -> TreeRep
     rows = min(len(x), most)
     part = model._reader.bits(calibrate)[:rows]
     errors = np.abs(model._complete.simulate(part, 0) - values[:rows])
-    return TreeReport(len(x), float(errors.max(initial=0.0)), agreement, ensemble.largest)
+    ties = int(ensemble.output.ties(values, model._client.error).sum())
+    return TreeReport(len(x), float(errors.max(initial=0.0)), agreement, ensemble.largest, ties)
 
 
-def _require_probabilities(model: EnsembleModel, source: Any, calibrate: Any, values: Any) -> None:
+def _own_results(own: Any, name: str, x: Floats, calibrate: Any) -> Any:
+    """Returns the library's results for samples [count, features], as the model reads them from `calibrate`.
+
+    A library may need the data frame itself. Raises ModelError if it refuses both.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*feature names.*")  # columns are in the order of the names
+        try:
+            return np.asarray(own(x))
+        except Exception as error:
+            refused = error
+        try:
+            return np.asarray(own(calibrate))
+        except Exception:
+            raise ModelError(
+                f"cannot compile this {name}: its own predictions must accept the calibration data, but raised "
+                f"{type(refused).__name__}: {str(refused)[:160]}; calibrate with samples that it accepts"
+            ) from refused
+
+
+def _require_probabilities(model: EnsembleModel, source: Any, calibrate: Any, x: Floats, values: Any) -> None:
     """Raises ModelError if probabilities of values [count, outputs] differ from those of the library's model."""
     if not model.output.probability or not hasattr(source, "predict_proba"):
         return
-    found, expected = model.probabilities(values), np.asarray(source.predict_proba(calibrate))
+    found, expected = model.probabilities(values), _own_results(source.predict_proba, model.name, x, calibrate)
     if found.shape != expected.shape or not np.abs(found - expected).max() <= _PROBABILITY_ERROR:
         raise ModelError(
             f"cannot compile this {model.name}: its own probabilities differ from those of its trees on the calibration "
             "data; use a model with the library's own predict_proba"
         )
-
-
-def _are_ties(ensemble: Ensemble, values: Any) -> bool:
-    """Tells whether predictions of values [count, outputs] depend on the rounding of sums."""
-    if ensemble.output.kind != "class" or not len(values):
-        return False
-    tolerance = 2.0**-20 * len(ensemble.trees) * ensemble.largest
-    if values.shape[1] == 1:
-        return bool((np.abs(values[:, 0]) <= tolerance).all())
-    ordered = np.sort(values, axis=1)
-    return bool((ordered[:, -1] - ordered[:, -2] <= tolerance).all())

@@ -20,6 +20,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 MOST_NODES, MOST_FEATURES, MOST_DEPTH, MOST_OUTPUTS = 1 << 20, 1 << 20, 64, 1 << 10
+MOST_VALUES = 1 << 26  #: of all nodes, outputs without values left out
 _LARGEST = 2.0**500  #: largest magnitude of a leaf, so that sums are finite
 #: LightGBM treats a value up to this magnitude as zero, the float32 number nearest to 1e-35.
 ZERO = float(np.float32(1e-35))
@@ -69,7 +70,24 @@ class Tree:
     condition: Ints  #: [nodes], numbers of conditions; 0 for a leaf
     left: Ints
     right: Ints
-    values: Floats  #: [nodes, outputs]; zeros for inner nodes
+    values: Floats  #: [nodes, outputs], or [nodes, 1] of the output `column`; zeros for inner nodes
+    column: int | None = None  #: the only output with values
+
+    def dense(self, outputs: int) -> Floats:
+        """Returns the values [nodes, outputs]."""
+        if self.column is None:
+            return self.values
+        found = np.zeros((len(self.values), outputs))
+        found[:, self.column] = self.values[:, 0]
+        return found
+
+    def row(self, node: int, outputs: int) -> Floats:
+        """Returns the values [outputs] of a node."""
+        if self.column is None:
+            return np.asarray(self.values[node])
+        found = np.zeros(outputs)
+        found[self.column] = self.values[node, 0]
+        return found
 
     def places(self, bits: Bools) -> Ints:
         """Returns the leaf of each sample [count] for results of conditions [count, conditions]."""
@@ -157,7 +175,11 @@ class Ensemble:
         """Returns the values [count, outputs] for results of conditions [count, conditions]."""
         total = np.tile(self.base, (len(bits), 1))
         for tree in self.trees:
-            total += tree.values[tree.places(bits)]
+            found = tree.values[tree.places(bits)]
+            if tree.column is None:
+                total += found
+            else:
+                total[:, tree.column] += found[:, 0]
         return total
 
 
@@ -170,7 +192,7 @@ class Builder:
         self.outputs = whole(outputs, f"the number of outputs of {name}", 1, MOST_OUTPUTS)
         self._numbers: dict[Condition, int] = {}
         self._trees: list[Tree] = []
-        self._nodes = 0
+        self._nodes = self._values = 0
 
     def condition(self, condition: Condition, where: str) -> int:
         """Returns the number of a condition, the same one for equal conditions. Raises ModelError."""
@@ -181,9 +203,15 @@ class Builder:
         condition = replace(condition, threshold=condition.threshold + 0.0)  # -0.0 equals 0.0
         return self._numbers.setdefault(condition, len(self._numbers))
 
-    def add(self, condition: Any, left: Any, right: Any, values: Any, where: str) -> None:
-        """Adds a tree. A `left` below 0 marks a leaf. Raises ModelError for cycles, wrong children and values."""
-        tree = checked_tree(condition, left, right, values, where)
+    def add(self, condition: Any, left: Any, right: Any, values: Any, where: str, column: int | None = None) -> None:
+        """Adds a tree with values [nodes, outputs], or [nodes, 1] of the output `column`. A `left` below 0 marks a leaf.
+
+        Raises ModelError for cycles, wrong children and values, and for more than 2^20 nodes or 2^26 values.
+        """
+        tree = checked_tree(condition, left, right, values, where, column)
+        self._values += tree.values.size
+        if self._values > MOST_VALUES:
+            raise ModelError(f"cannot read {where}: the leaves of all trees must have at most {MOST_VALUES:,} values")
         self._nodes += len(tree.left)
         if self._nodes > MOST_NODES:
             raise ModelError(f"cannot read {where}: all trees together must have at most {MOST_NODES:,} nodes")
@@ -218,7 +246,24 @@ def whole(value: Any, what: str, least: int, most: int) -> int:
     return number
 
 
-def checked_tree(condition: Any, left: Any, right: Any, values: Any, where: str) -> Tree:
+def require_codes(categories: Any, column: str, name: str) -> None:
+    """Raises ModelError unless the categories of a pandas column are the numbers 0, 1, ..., which are their codes.
+
+    Trees compare codes, and samples hold the categories themselves.
+    """
+    right = isinstance(categories, list) and all(
+        isinstance(value, (int, float)) and not isinstance(value, bool) and value == code
+        for code, value in enumerate(categories)
+    )
+    if not right:
+        shown = ", ".join(map(str, categories[:5])) if isinstance(categories, list) else "no list"
+        raise ModelError(
+            f"cannot compile {name}: the categories of {column} must be the numbers 0, 1, ... in this order, got "
+            f"{shown[:80]}; train on the codes of this column (column.cat.codes), and send codes"
+        )
+
+
+def checked_tree(condition: Any, left: Any, right: Any, values: Any, where: str, column: int | None = None) -> Tree:
     """Returns the reachable nodes in the order of a breadth-first walk from node 0. Raises ModelError."""
     condition, left, right = (np.asarray(one, dtype=np.int64) for one in (condition, left, right))
     values = np.asarray(values, dtype=np.float64)
@@ -246,7 +291,7 @@ def checked_tree(condition: Any, left: Any, right: Any, values: Any, where: str)
         np.array([-1 if leaf else number[int(side[node])] for node, leaf in zip(order, is_leaf, strict=True)])
         for side in (left, right)
     ]
-    return Tree(np.where(is_leaf, 0, condition[order]), children[0], children[1], kept)
+    return Tree(np.where(is_leaf, 0, condition[order]), children[0], children[1], kept, column)
 
 
 def sorted_conditions(ensemble: Ensemble) -> Ensemble:
@@ -255,10 +300,7 @@ def sorted_conditions(ensemble: Ensemble) -> Ensemble:
     kept = sorted({ensemble.conditions[number] for number in used}, key=Condition.order)
     places = {condition: place for place, condition in enumerate(kept)}
     moved = np.array([places.get(condition, 0) for condition in ensemble.conditions] or [0], dtype=np.int64)
-    trees = tuple(
-        Tree(np.where(tree.left < 0, 0, moved[tree.condition]), tree.left, tree.right, tree.values)
-        for tree in ensemble.trees
-    )
+    trees = tuple(replace(tree, condition=np.where(tree.left < 0, 0, moved[tree.condition])) for tree in ensemble.trees)
     return replace(ensemble, conditions=tuple(kept), trees=trees)
 
 

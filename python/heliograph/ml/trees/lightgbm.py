@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Any
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from heliograph.ml.errors import ModelError
 from heliograph.ml.outputs import Output
-from heliograph.ml.trees.ensemble import Builder, Condition, Ensemble, whole
+from heliograph.ml.trees.ensemble import Builder, Condition, Ensemble, require_codes, whole
 
 _IDENTITY = frozenset(
     ["regression", "regression_l1", "huber", "fair", "quantile", "mape", "lambdarank", "rank_xendcg", "custom"]
@@ -22,13 +23,19 @@ _MOST_CATEGORIES = 1 << 20
 
 
 def read_text(text: str, name: str = "LightGBM model", classes: Any = None, names: Any = None) -> Ensemble:
-    """Reads the text of a model (``Booster.model_to_string``). Raises ModelError."""
+    """Reads the text of a model (``Booster.model_to_string``). Raises ModelError.
+
+    `names` are the names of the columns, by default those of the text. Names that LightGBM made do not count.
+    """
     if not text.startswith("tree\n"):
         raise ModelError(f"cannot read {name}: a text file of LightGBM must start with the line 'tree'")
+    _require_codes(text, name)
     blocks = re.split(r"^Tree=\d+\s*$", text.split("\nend of trees", 1)[0], flags=re.MULTILINE)
     head = _fields(blocks[0], name)
     features = whole(head.get("max_feature_idx", ""), f"max_feature_idx of {name}", 0, 1 << 20) + 1
     per_step = whole(head.get("num_tree_per_iteration", "1"), f"num_tree_per_iteration of {name}", 1, 1 << 10)
+    if names is None:
+        names = _column_names(head, name)
     output, is_classifier = _output(head.get("objective", ""), name, per_step)
     builder = Builder(name, features, per_step)
     if len(blocks) < 2 or (len(blocks) - 1) % per_step:
@@ -45,6 +52,30 @@ def read_text(text: str, name: str = "LightGBM model", classes: Any = None, name
     elif classes is None:
         classes = np.arange(max(2, per_step))
     return builder.made(np.zeros(per_step), output, classes, single=False, cast="truncate", names=names)
+
+
+def _require_codes(text: str, name: str) -> None:
+    """Raises ModelError unless the categories of pandas columns equal their codes 0, 1, ..."""
+    lines = [line for line in text.split("\nend of trees", 1)[-1].splitlines() if line.startswith("pandas_categorical:")]
+    for line in lines:
+        try:
+            columns = json.loads(line.partition(":")[2])
+        except (ValueError, RecursionError):
+            columns = 0
+        if columns is not None and not isinstance(columns, list):
+            raise ModelError(f"cannot read {name}: pandas_categorical must be a list of lists of categories")
+        for number, categories in enumerate(columns or []):
+            require_codes(categories, f"categorical column {number}", name)
+
+
+def _column_names(head: dict[str, str], name: str) -> list[str] | None:
+    """Returns the names of the columns, or None if the model was trained without names."""
+    names = head.get("feature_names", "").split()
+    if all(one == f"Column_{place}" for place, one in enumerate(names)):
+        return None
+    if len(set(names)) != len(names):
+        raise ModelError(f"cannot read {name}: its feature_names must differ")
+    return names
 
 
 def _fields(block: str, where: str) -> dict[str, str]:
@@ -100,10 +131,10 @@ def _tree(builder: Builder, fields: dict[str, str], output: int, factor: float, 
     if fields.get("is_linear", "0") != "0":
         raise ModelError(f"cannot read {where}: leaves must be constants, not linear models; train with linear_tree=False")
     inner = leaves - 1
-    values = np.zeros((inner + leaves, builder.outputs))
-    values[inner:, output] = factor * _numbers(fields, "leaf_value", leaves, float, where)
+    values = np.zeros((inner + leaves, 1))
+    values[inner:, 0] = factor * _numbers(fields, "leaf_value", leaves, float, where)
     if not inner:
-        builder.add([0], [-1], [-1], values, where)
+        builder.add([0], [-1], [-1], values, where, output)
         return
     children = []
     for key in ("left_child", "right_child"):
@@ -118,7 +149,7 @@ def _tree(builder: Builder, fields: dict[str, str], output: int, factor: float, 
     for node in range(inner):
         one = _condition(int(features[node]), float(thresholds[node]), int(kinds[node]), sets, where)
         condition[node] = builder.condition(one, where)
-    builder.add(condition, children[0], children[1], values, where)
+    builder.add(condition, children[0], children[1], values, where, output)
 
 
 def _condition(feature: int, threshold: float, kind: int, sets: list[tuple[float, ...]], where: str) -> Condition:

@@ -19,7 +19,7 @@ from heliograph.ckks.linear import LinearTransform
 from heliograph.exact import Parameters as ExactParameters
 from heliograph.keys import PublicKey, SecretKey, Server
 from heliograph.ml.costs import Counter
-from heliograph.ml.inputs import Inputs
+from heliograph.ml.inputs import Inputs, column_names, require_dense
 from heliograph.ml.model import Model, served
 from heliograph.ml.noise import Noise
 from heliograph.ml.profile import Profile
@@ -29,6 +29,8 @@ from heliograph.ml.trees.paths import Layout, Matrices, Polynomial, Terms
 from heliograph.programs.forecast import Forecast, forecast, measured
 from heliograph.programs.program import Program, program
 
+_LARGEST_SINGLE = float(np.finfo(np.float32).max)
+ERROR = 2.0**-20  #: largest error of values, relative to the largest leaf
 _SLACK = 1.01  #: of bounds, for errors of CKKS
 _CHUNK = 64  #: rows of one simulated batch
 _LONGEST_TRIAL, _LARGEST_TRIAL = 1.0, 1 << 31  #: seconds and bytes of a row that a forecast runs
@@ -42,17 +44,21 @@ class TreeReport:
 
     >>> print(ml.TreeReport(100, 2e-7, 1.0, 0.5))
     100 rows: error 2e-07 at most (the largest leaf is 0.5), same predictions 100.00%
+    >>> print(ml.TreeReport(100, 2e-7, 1.0, 0.5, 3))
+    100 rows: error 2e-07 at most (the largest leaf is 0.5), same predictions 100.00%, 3 ties of classes
     """
 
     samples: int
     largest_error: float  #: of values, by the simulation
     agreement: float | None  #: share of samples with the predictions of the library; None without calibration data
     largest_leaf: float
+    ties: int = 0  #: samples whose classes differ by less than the error; the first of these classes is predicted
 
     def __str__(self) -> str:
         same = "" if self.agreement is None else f", same predictions {100 * self.agreement:.2f}%"
         leaf = f"the largest leaf is {self.largest_leaf:.3g}"
-        return f"{self.samples:,} rows: error {self.largest_error:.2g} at most ({leaf}){same}"
+        ties = "" if not self.ties else f", {self.ties:,} tie{'s' if self.ties > 1 else ''} of classes"
+        return f"{self.samples:,} rows: error {self.largest_error:.2g} at most ({leaf}){same}{ties}"
 
 
 class Evaluation:
@@ -61,6 +67,11 @@ class Evaluation:
     scheme: str
     parameters: Any
     rows: int  #: maximum rows of a request
+
+    @property
+    def error(self) -> float:
+        """Bound on the error of a value."""
+        raise NotImplementedError
 
     def shape(self, count: int) -> tuple[int, ...]:
         """Returns the shape of a request of `count` rows."""
@@ -87,6 +98,11 @@ class PathsClient(Evaluation):
     reach: float  #: bound on the magnitude of values in answers
     rows: int = 1 << 10
     scheme: str = "CKKS"
+
+    @property
+    def error(self) -> float:
+        """Bound on the error of a value: the set is chosen for it."""
+        return ERROR * self.unit
 
     @property
     def bound(self) -> float:
@@ -125,6 +141,11 @@ class ProductsClient(Evaluation):
     unit: float
     outputs: int
     scheme: str = "BGV"
+
+    @property
+    def error(self) -> float:
+        """Bound on the error of a value: half a unit for each tree and for the base. `base` follows from their number."""
+        return self.unit * (products.MODULUS // self.base) / 2
 
     @property
     def rows(self) -> int:  # type: ignore[override]
@@ -356,7 +377,8 @@ class Reader:
         """
         model = self.ensemble
         require_unmasked(samples, what)
-        order = Inputs(model.names)._order(samples, what)
+        require_dense(samples, what)
+        order = Inputs(_as_given(model.names, samples, what))._order(samples, what)
         try:
             array = np.asarray(array_of(samples, what))
             if array.dtype.kind not in "biufO":
@@ -373,22 +395,43 @@ class Reader:
         if np.isinf(x).any():
             row, column = np.argwhere(np.isinf(x))[0]
             raise _core.PlaintextRangeError(f"row {row}: feature {column} of {what} must be finite or missing, not infinite")
+        if model.single and (np.abs(x) > _LARGEST_SINGLE).any():
+            row, column = np.argwhere(np.abs(x) > _LARGEST_SINGLE)[0]
+            raise _core.PlaintextRangeError(
+                f"row {row}: feature {column} of {what} must be at most {_LARGEST_SINGLE:.3g} in magnitude, because "
+                f"{model.name} compares numbers of float32; divide the feature by a constant and train again"
+            )
         return x
 
     def bits(self, samples: Any) -> Bools:
         """Returns the results of the conditions [count, conditions]. Raises the errors of `matrix`."""
         x = self.matrix(samples)
-        accepts = self.ensemble.accepts_missing
-        if accepts:
-            prepared = np.isnan(self.ensemble.prepared(x)) & ~np.array(accepts)
-            if prepared.any():
-                row, column = np.argwhere(prepared)[0]
-                raise _core.PlaintextRangeError(
-                    f"row {row}: feature {column} must not be missing, because the calibration data of this model "
-                    f"have a value in "
-                    "each row; calibrate with samples that have missing values there"
-                )
+        self.require_present(x)
         return self.ensemble.bits(x)
+
+    def require_present(self, x: Floats) -> None:
+        """Raises PlaintextRangeError for missing values of samples [count, features] that the model does not accept."""
+        accepts = self.ensemble.accepts_missing
+        if not accepts:
+            return
+        missing = np.isnan(self.ensemble.prepared(x)) & ~np.array(accepts)
+        if missing.any():
+            row, column = np.argwhere(missing)[0]
+            reason = (
+                "because the calibration data of this model have a value in each row; calibrate with samples that have "
+                "missing values there"
+                if any(accepts)
+                else f"because {self.ensemble.name} or its calibration data have no missing values; fill them before"
+            )
+            raise _core.PlaintextRangeError(f"row {row}: feature {column} must not be missing, {reason}")
+
+
+def _as_given(names: tuple[str, ...], samples: Any, what: str) -> tuple[str, ...]:
+    """Returns the model's names of columns, spelled as in a data frame: LightGBM writes spaces as underscores."""
+    spelled = {"_".join(name.split(" ")): name for name in column_names(samples, what)}
+    if not names or any(name not in spelled for name in names):
+        return names
+    return tuple(spelled[name] for name in names)
 
 
 class EnsembleModel(Model):
@@ -476,6 +519,22 @@ class EnsembleModel(Model):
                 f"encrypt takes 1 to {self.rows:,} samples, not {len(bits):,}; compile with a larger batch=, or send parts"
             )
         return self._client.encrypt(key, bits)
+
+    def predictions(self, values: Any) -> Any:
+        """Returns the predictions of values [count, outputs]. Classes whose values differ by less than the error bound are
+        a tie, and the first of them is predicted, as the libraries do.
+
+        >>> forest.predictions(forest.clear(flowers[:2])).tolist()
+        [0, 0]
+        """
+        return self.output.predict(self._settled(self._values(values)), self.classes)
+
+    def _settled(self, values: Floats) -> Floats:
+        """Returns values [count, outputs] in which ties of classes have equal values, or 0."""
+        values = self.output.without_ties(values, self._client.error)
+        if self.name == "GradientBoostingClassifier" and self.outputs == 1:  # which takes the second class for 0
+            values = np.where(values == 0, self._client.error, values)
+        return values
 
     def __call__(self, x: Any) -> Any:
         """Returns the encrypted values of an encrypted request. Calls of one shape replay a recorded program.

@@ -72,9 +72,12 @@ def terms_of(ensemble: Ensemble) -> Terms:
         paths = tree.paths()
         values = np.array([tree.values[leaf] for leaf, _ in paths])
         least = values.min(0)
-        constant += least
+        constant[slice(None) if tree.column is None else tree.column] += least if tree.column is None else least[0]
         for (_, literals), shifted in zip(paths, values - least, strict=True):
-            raw += [Term(int(k), number, float(shifted[k]), literals) for k in np.flatnonzero(shifted)]
+            raw += [
+                Term(int(k) if tree.column is None else tree.column, number, float(shifted[k]), literals)
+                for k in np.flatnonzero(shifted)
+            ]
     unit = max((term.value for term in raw), default=float(np.abs(constant).max(initial=0)) or 1.0)
     scaled = tuple(Term(term.output, term.tree, term.value / unit, term.literals) for term in raw)
     depth = max((len(term.literals) for term in scaled), default=0)

@@ -121,7 +121,7 @@ def plan_of(ensemble: Ensemble) -> Plan:
     weights: dict[Value, Ints] = {None: _digits(ensemble.base / unit, base, digits)}
     for tree in ensemble.trees:
         for leaf, value in _indicators(tree, 0, tree_height(tree, 0), balanced):
-            _weigh(weights, value, _digits(tree.values[leaf] / unit, base, digits))
+            _weigh(weights, value, _digits(tree.row(leaf, ensemble.outputs) / unit, base, digits))
     constants = weights.pop(None)
     steps, groups, levels = _ordered(weights, len(ensemble.conditions))
     found = []

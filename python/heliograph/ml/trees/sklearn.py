@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,21 @@ _LINKS = {"gamma": "exp", "poisson": "exp"}
 def read(estimator: Any, kind: str) -> Ensemble:
     """Reads a fitted ensemble or tree. Raises ParameterError if it is not fitted, ModelError if it is not supported."""
     if kind in _HISTOGRAMS:
-        return _histogram(estimator, kind)
-    if kind == "IsolationForest":
-        return _isolation(estimator)
-    if kind in _BOOSTED:
-        return _boosted(estimator, kind)
-    return _averaged(estimator, kind)
+        made = _histogram(estimator, kind)
+    elif kind == "IsolationForest":
+        made = _isolation(estimator)
+    elif kind in _BOOSTED:
+        made = _boosted(estimator, kind)
+    else:
+        made = _averaged(estimator, kind)
+    return made if _allows_missing(estimator) else replace(made, accepts_missing=(False,) * made.features)
+
+
+def _allows_missing(estimator: Any) -> bool:
+    """Tells whether an estimator's predictions accept NaN, by its tags."""
+    if hasattr(estimator, "__sklearn_tags__"):
+        return bool(estimator.__sklearn_tags__().input_tags.allow_nan)
+    return bool(estimator._get_tags()["allow_nan"])  # before scikit-learn 1.6
 
 
 def _fitted(estimator: Any, name: str) -> Any:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from heliograph.ml.errors import ModelError
 from heliograph.ml.outputs import Output
-from heliograph.ml.trees.ensemble import Builder, Condition, Ensemble, below, whole
+from heliograph.ml.trees.ensemble import Builder, Condition, Ensemble, below, require_codes, whole
 from heliograph.ml.trees.ubjson import read_ubjson
 
-_LOGISTIC = frozenset(("binary:logistic", "reg:logistic", "binary:logitraw"))
+_LOGISTIC = frozenset(("binary:logistic", "reg:logistic"))
 _EXPONENTIAL = frozenset(["count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"])
 _IDENTITY = frozenset(
     [
@@ -48,7 +48,11 @@ def read_json(data: bytes, name: str = "XGBoost model", **options: Any) -> Ensem
 def read_document(
     document: Any, name: str, *, classes: Any = None, names: Any = None, missing: float = math.nan, steps: int | None = None
 ) -> Ensemble:
-    """Reads the document of a model. `steps` is the number of boosting steps to use, by default all. Raises ModelError."""
+    """Reads the document of a model. `names` are by default the document's. Raises ModelError.
+
+    `steps` is the number of boosting steps to use; 0 means all. By default the attribute `best_iteration` of early stopping
+    is the last step, as in XGBoost's estimators, and all steps are used without it.
+    """
     learner = _part(document, "learner", dict, name)
     booster = _part(learner, "gradient_booster", dict, name)
     weights = None
@@ -58,6 +62,7 @@ def read_document(
     elif booster.get("name") != "gbtree":
         raise ModelError(f"cannot read {name}: its booster must be gbtree or dart, got {str(booster.get('name'))[:40]!r}")
     model = _part(booster, "model", dict, name)
+    _require_codes(model, name)
     trees, groups = _list(model, "trees", name), _list(model, "tree_info", name)
     parameters = _part(learner, "learner_model_param", dict, name)
     features = whole(parameters.get("num_feature"), f"num_feature of {name}", 1, 1 << 20)
@@ -65,7 +70,13 @@ def read_document(
     builder = Builder(name, features, max(outputs, 1))
     if len(groups) != len(trees) or (weights is not None and len(weights) != len(trees)):
         raise ModelError(f"cannot read {name}: tree_info and weight_drop must have an entry for each of {len(trees)} trees")
-    used = len(trees) if steps is None else _trees_of(model, steps, name, len(trees))
+    if names is None and learner.get("feature_names") is not None:
+        names = _list(learner, "feature_names", name)
+        if not all(isinstance(one, str) for one in names) or len(set(names)) != len(names):
+            raise ModelError(f"cannot read {name}: its feature_names must be different strings")
+    if steps is None:
+        steps = _best_steps(learner, name)
+    used = len(trees) if not steps else _trees_of(model, steps, name, len(trees))
     for number, tree in enumerate(trees[:used]):
         where = f"tree {number} of {name}"
         group = whole(groups[number], f"tree_info of {where}", 0, builder.outputs - 1)
@@ -79,6 +90,21 @@ def read_document(
     elif classes is None:
         classes = np.arange(max(2, builder.outputs))
     return builder.made(base, output, classes, single=True, cast="floor", missing=missing, names=names)
+
+
+def _require_codes(model: Any, name: str) -> None:
+    """Raises ModelError unless the categories of data frames equal their codes 0, 1, ..."""
+    if model.get("cats") is None:
+        return
+    for feature, column in enumerate(_list(_part(model, "cats", dict, name), "enc", name)):
+        where = f"column {feature} of {name}"
+        if "offsets" not in column if isinstance(column, dict) else True:
+            require_codes(_list(column, "values", where), f"column {feature}", name)
+        elif _list(column, "offsets", where):
+            raise ModelError(
+                f"cannot compile {name}: the categories of column {feature} must be the numbers 0, 1, ..., not texts; "
+                "train on the codes of this column (column.cat.codes), and send codes"
+            )
 
 
 def _part(document: Any, key: str, kind: type[Any], name: str) -> Any:
@@ -103,6 +129,13 @@ def _real(value: Any, what: str) -> float:
     return number
 
 
+def _best_steps(learner: Any, name: str) -> int:
+    """Returns the boosting steps up to the best iteration of early stopping; 0 if the model has none."""
+    attributes = learner.get("attributes")
+    best = attributes.get("best_iteration") if isinstance(attributes, dict) else None
+    return 0 if best is None else whole(best, f"best_iteration of {name}", 0, 1 << 30) + 1
+
+
 def _trees_of(model: Any, steps: int, name: str, most: int) -> int:
     """Returns the number of trees of the first boosting steps."""
     ends = _list(model, "iteration_indptr", name)
@@ -118,7 +151,7 @@ def _base(value: Any, objective: str, outputs: int, name: str) -> npt.NDArray[np
     if len(scores) not in (1, outputs):
         raise ModelError(f"cannot read {name}: base_score must have 1 or {outputs} numbers, got {len(scores)}")
     scores = np.broadcast_to(scores, (outputs,))
-    if objective in ("binary:logistic", "reg:logistic", "binary:logitraw"):
+    if objective in _LOGISTIC:
         if not ((scores > 0) & (scores < 1)).all():
             raise ModelError(f"cannot read {name}: base_score of {objective} must be between 0 and 1, got {value}")
         return np.asarray(-np.log(1 / scores - 1), dtype=np.float64)
@@ -163,13 +196,13 @@ def _tree(builder: Builder, tree: Any, group: int, factor: float, where: str) ->
     if not isinstance(kinds, list) or len(kinds) != count:
         raise ModelError(f"cannot read {where}: split_type must have one entry for each of {count} nodes")
     sides = [[whole(child, f"a child in {where}", -1, count - 1) for child in side] for side in (left, right)]
-    values = np.zeros((count, builder.outputs))
+    values = np.zeros((count, 1))
     condition = [0] * count
     for node in range(count):
         with np.errstate(over="ignore"):
             value = float(np.float32(_real(thresholds[node], f"split_conditions of {where}")))
         if sides[0][node] < 0:
-            values[node, group] = factor * value
+            values[node, 0] = factor * value
             continue
         feature = whole(features[node], f"split_indices of {where}", 0, builder.features - 1)
         missing = bool(whole(defaults[node], f"default_left of {where}", 0, 1))
@@ -180,7 +213,7 @@ def _tree(builder: Builder, tree: Any, group: int, factor: float, where: str) ->
         else:
             one = Condition(feature, below(value), missing)
         condition[node] = builder.condition(one, where)
-    builder.add(condition, sides[0], sides[1], values, where)
+    builder.add(condition, sides[0], sides[1], values, where, group)
 
 
 def _category_sets(tree: Any, where: str) -> dict[int, tuple[float, ...]]:
