@@ -64,7 +64,7 @@ def loss_of(
     if calibration.labels is None:
         return Loss(count, 1 - agreement, agreement, relative, "share of changed classes", outside)
     labels = calibration.labels[:count]
-    lost = float((right == labels).mean() - (classes == labels).mean())
+    lost = max(0.0, float((right == labels).mean() - (classes == labels).mean()))
     return Loss(count, lost, agreement, relative, "share of right classes lost", outside)
 
 
