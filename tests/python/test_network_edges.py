@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import heliograph as hg
 from heliograph.ml.interpreter import run
 from heliograph.ml.networks import compile_graph
-from network_graphs import perceptron
+from network_graphs import Builder, perceptron
 
 
 def samples(count: int = 200, seed: int = 1) -> np.ndarray:
@@ -21,3 +23,21 @@ def test_labels_without_an_output_are_refused(change: object) -> None:
     labels = run(graph, x)[graph.outputs[0]].argmax(axis=1)
     with pytest.raises(hg.ParameterError, match="must be numbers of outputs, 0 to 3"):
         compile_graph(graph, (x, change(labels)), accuracy=0.05)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("guard", [True, False])
+@pytest.mark.parametrize("size", [1e-2, 1e-4])
+def test_small_inputs_beside_larger_constants(size: float, guard: bool, tmp_path: Path) -> None:
+    b = Builder((4,), 3)
+    graph = b.graph(b.dense(b.activation(b.dense("x", 6)), 3))
+    for node in graph.nodes:
+        if node.operation == "dense":
+            node.attributes["bias"][...] *= 10  # type: ignore[index]
+    x = np.random.default_rng(2).normal(size=(100, 4)) * size
+    model = compile_graph(graph, x, accuracy=0.1, guard=guard)
+    secret = hg.SecretKey.generate(model.parameters)
+    keys = model.keys(secret)
+    np.testing.assert_allclose(model.run(secret, x[:1], keys), model.simulate(x[:1]), atol=1e-3)
+    bundle = model.export(tmp_path / "small.hgm")
+    answer = hg.from_bytes(bundle.run(hg.Server(keys), bundle.encrypt(secret, x[0])).to_bytes())
+    np.testing.assert_allclose(bundle.decrypt(secret, answer, like=x[0]), model.simulate(x[:1])[0], atol=1e-3)

@@ -88,9 +88,12 @@ class Circuit:
             for name in [n for n, last in users.items() if last == i and n not in kept]:
                 values.pop(name, None)
         middle, constant = np.zeros(()), self.network.output.constant
-        return self._form(
+        result = self._form(
             "", self.design.output_maps, constant, (float(middle), self.units.output), self.plan.output, values
         )
+        # Without a figure for the noise, decryption accepts only declared bounds. Bounds that are known without the
+        # intervals, such as those of small inputs beside larger constants, are not declared.
+        return with_errors(result, (math.nan, _ARGUMENT_ERROR))
 
     def _activated(self, name: str, label: str, values: Mapping[str, Any]) -> Any:
         """Returns the value of an activation."""
