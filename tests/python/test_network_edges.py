@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import heliograph as hg
+from heliograph.ml.graph import Graph
 from heliograph.ml.interpreter import run
 from heliograph.ml.networks import compile_graph
 from network_graphs import Builder, perceptron
@@ -41,3 +42,42 @@ def test_small_inputs_beside_larger_constants(size: float, guard: bool, tmp_path
     bundle = model.export(tmp_path / "small.hgm")
     answer = hg.from_bytes(bundle.run(hg.Server(keys), bundle.encrypt(secret, x[0])).to_bytes())
     np.testing.assert_allclose(bundle.decrypt(secret, answer, like=x[0]), model.simulate(x[:1])[0], atol=1e-3)
+
+
+def labelled(client: str = "") -> Graph:
+    """A perceptron 12 -> 8 -> 3 that ends in sigmoids, and an operation of the client."""
+    b = Builder((12,), 5)
+    out = b.activation(b.dense(b.activation(b.dense("x", 8)), 3), "sigmoid")
+    return b.graph(b.other(client, out, (3,), axis=0) if client == "softmax" else out)
+
+
+def test_several_sigmoids_are_probabilities_of_labels(tmp_path: Path) -> None:
+    x, graph = samples(), labelled()
+    exact = run(graph, x)[graph.outputs[0]]
+    model = compile_graph(graph, x, accuracy=0.1)
+    assert model.output.kind == "labels"
+    np.testing.assert_allclose(model.predict_proba(x), exact, atol=0.1)
+    assert (model.predict(x) == (exact > 0.5)).all(axis=1).mean() >= 0.9
+    assert model.score(x, (exact > 0.5).astype(int)) >= 0.9
+    assert model.report.loss.kind == "share of samples of other labels"
+    read = hg.ModelBundle.load(model.export(tmp_path / "labels.hgm").client().to_bytes())
+    assert read.predict(exact[:2]).tolist() == (exact[:2] > 0.5).astype(int).tolist()
+    np.testing.assert_array_equal(read.predict_proba([[-0.01, 0.3, 1.02]]), [[0, 0.3, 1]])
+    with pytest.raises(hg.ParameterError, match="a probability of each label; pass calibrate=samples"):
+        compile_graph(graph, (x, exact.argmax(axis=1)), accuracy=0.1)
+
+
+def test_sigmoids_as_scores_have_no_probabilities(tmp_path: Path) -> None:
+    x, graph = samples(), labelled()
+    exact = run(graph, x)[graph.outputs[0]]
+    model = compile_graph(graph, (x, exact.argmax(axis=1)), accuracy=0.2, classifies=True)
+    assert (model.predict(x) == exact.argmax(axis=1)).mean() >= 0.8
+    bundle = hg.ModelBundle.load(model.export(tmp_path / "scores.hgm").to_bytes())
+    assert bundle.predict(exact[:1]).tolist() == [exact[0].argmax()]
+    for call in (lambda: model.predict_proba(x), lambda: bundle.predict_proba(exact)):
+        with pytest.raises(hg.DtypeError, match="has no probabilities"):
+            call()
+    graph = labelled("softmax")  # the network's own softmax
+    np.testing.assert_allclose(
+        compile_graph(graph, x, accuracy=0.2).predict_proba(x), run(graph, x)[graph.outputs[0]], atol=0.1
+    )

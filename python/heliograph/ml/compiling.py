@@ -99,7 +99,8 @@ def compile(
       magnitude (1.3). `guard=False` makes no guards of these intervals.
     - `target`: name or path of the profile of the machine for which seconds are predicted (`heliograph profile`).
     - `parameters`: a parameter set. By default the set of 128 bits with the least predicted time.
-    - `classifies`: whether outputs are scores of classes; by default they are, if there are at least two.
+    - `classifies`: whether outputs are scores of classes; by default they are, if there are at least two. Several sigmoids
+      are probabilities of labels by default: `predict` then returns 0 or 1 for each.
     - `compact`: encoded matrices take about a tenth of the memory and are transformed again for each product.
     - `lean`: encoded matrices are not kept between calls.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +49,7 @@ def labels_of(labels: Any, count: int) -> npt.NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _require_classes(labels: npt.NDArray[np.int64], outputs: int) -> None:
+def require_classes(labels: npt.NDArray[np.int64], outputs: int) -> None:
     """Raises ParameterError for a class number without an output."""
     wrong = np.flatnonzero((labels < 0) | (labels >= outputs))
     if len(wrong):
@@ -98,8 +97,6 @@ def calibrated(network: Network, calibrate: Any, margin: float) -> Calibration:
         calibrate, labels = calibrate
     samples = samples_of(calibrate, network.cuts[0].shape, "calibration samples")
     classes = None if labels is None else labels_of(labels, len(samples))
-    if classes is not None:
-        _require_classes(classes, math.prod(network.output.shape))
     x = samples.astype(np.float32)
     ranges: dict[str, list[float]] = {cut.name: [np.inf, -np.inf, 0.0] for cut in network.activations}
 

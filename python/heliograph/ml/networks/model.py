@@ -63,7 +63,7 @@ class NetworkModel(Model):
         #: Costs and approximations.
         self.report = report
         self.output = output
-        self.classes = np.arange(max(2, self.outputs)) if output.kind == "class" else None
+        self.classes = np.arange(max(2, self.outputs)) if output.kind in ("class", "labels") else None
 
     @property
     def network(self) -> Network:
