@@ -40,11 +40,25 @@ def packed_request(key: Any, layout: Layout, unit: float, level: int, samples: A
     if largest > unit * (1 + 1e-9) and not unchecked:
         raise _core.PlaintextRangeError(
             f"cannot encrypt samples: values must be at most {unit:.6g} in magnitude, the calibrated range with its margin, "
-            f"and reach {largest:.6g}; check the normalisation, or calibrate on samples like these"
+            f"and reach {largest:.6g}; check the normalization, calibrate on samples like these, compile with a larger "
+            "margin=, or pass unchecked=True"
         )
     bound = max(1.0, largest / unit) if unchecked else 1.0
     encrypted: ckks.Tensor = key.encrypt(np.clip(layout.pack(x) / unit, -bound, bound), level=level, bound=bound)
     return encrypted
+
+
+def decrypted_slots(secret: ckks.SecretKey, answer: ckks.Tensor, unchecked: bool) -> Floats:
+    """Decrypts an answer. Raises OutOfIntervalError, with the node's name and the remedies of networks."""
+    try:
+        return np.asarray(secret.decrypt(answer, unchecked=unchecked))
+    except _core.OutOfIntervalError as error:
+        what = str(error).partition(" is outside its interval")[0]
+        raise _core.OutOfIntervalError(
+            f"{what} is outside its interval, and all values of this answer may be wrong. Check the normalization of the "
+            "samples, or compile with samples like these in calibrate=, or with a larger margin=; unchecked=True takes the "
+            "numbers as they are"
+        ) from None
 
 
 class NetworkModel(Model):
@@ -174,7 +188,7 @@ class NetworkModel(Model):
         count = self.batch if like is None else len(samples_of(like, self.input_shape, "like"))
         if count > self.batch:
             raise _core.ShapeError(f"an answer has values of at most {self.batch} samples, not {count}")
-        slots = secret.decrypt(answer, unchecked=flag(unchecked, "unchecked"))
+        slots = decrypted_slots(secret, answer, flag(unchecked, "unchecked"))
         return (output.unpack(slots, count) * self._circuit.units.output).reshape(count, self.outputs)
 
     def run(self, secret: ckks.SecretKey, samples: Any, keys: Any = None) -> Floats:
@@ -228,7 +242,8 @@ class NetworkModel(Model):
                 cut = next(cut for cut in circuit.network.cuts if cut.name == name)
                 raise _core.OutOfIntervalError(
                     f"an argument of {cut.label} is outside its interval for {len(np.unique(which))} samples, sample "
-                    f"{which[0]} first; calibrate on samples like these, or pass beyond='nan'"
+                    f"{which[0]} first; calibrate on samples like these, compile with a larger margin=, or pass "
+                    "beyond='nan'"
                 )
         for which in (outside, *found.values()):
             made[which] = np.nan
