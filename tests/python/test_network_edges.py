@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,3 +82,28 @@ def test_sigmoids_as_scores_have_no_probabilities(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         compile_graph(graph, x, accuracy=0.2).predict_proba(x), run(graph, x)[graph.outputs[0]], atol=0.1
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"target": 5}, "a target must be the name of a cost profile .*, not 5"),
+        ({"target": b"two-cores"}, "a target must be"),
+        ({"target": "a\0b"}, "null character"),
+        ({"parameters": 5}, "parameters must be a set of CKKS"),
+        ({"parameters": "n15-b4"}, "parameters must be a set of CKKS"),
+        ({"lean": 1}, "lean must be True or False"),
+        ({"guard": "no"}, "guard must be True or False"),
+        ({"margin": "wide"}, "the margin"),
+    ],
+)
+def test_options_of_a_wrong_type(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(hg.DtypeError, match=text):
+        hg.ml.compile(perceptron(), samples(), **options)
+
+
+@pytest.mark.parametrize("name", ["a\0b.json", "a\0b.onnx", "a\0b.txt"])
+def test_paths_with_a_null_character(name: str) -> None:
+    for path in (name, Path(name)):
+        with pytest.raises(hg.DtypeError, match="null character"):
+            hg.ml.compile(path, samples())

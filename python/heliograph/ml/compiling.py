@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from heliograph import _core
-from heliograph._common.arguments import count_of, described, real
+from heliograph._common.arguments import count_of, described, path_of, real
 from heliograph.ml.canonical import canonical
 from heliograph.ml.errors import AccuracyError, ModelError
 from heliograph.ml.estimators import EstimatorModel, compile_estimator
@@ -192,7 +192,7 @@ def _is_tree(model: Any) -> bool:
 def _ensemble(model: Any) -> tuple[Ensemble | None, Callable[[Any], Any] | None]:
     """Returns the ensemble of a model of trees and its own predictions; None for another model."""
     if isinstance(model, (str, os.PathLike)):
-        return _ensemble_of_file(Path(model)), None
+        return _ensemble_of_file(Path(path_of(model))), None
     if _module_of(model, "xgboost"):
         return _of_xgboost(model)
     if _module_of(model, "lightgbm"):
@@ -275,7 +275,7 @@ def _network(model: Any, calibrate: Any, options: dict[str, Any]) -> Model:
     if isinstance(model, Graph):
         graph = model
     elif isinstance(model, (str, os.PathLike)):
-        graph = canonical(read_onnx(os.fspath(model)))
+        graph = canonical(read_onnx(path_of(model)))
     else:
         graph = canonical(read_torch(model, calibrate))
     return compile_graph(graph, calibrate, **{name: value for name, value in options.items() if value is not None})

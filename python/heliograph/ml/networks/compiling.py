@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heliograph import _core, ckks
-from heliograph._common.arguments import count_of, flag, readable_bytes, real
+from heliograph._common.arguments import count_of, flag, of_kind, readable_bytes, real
 from heliograph.ml.graph import Graph
 from heliograph.ml.networks.calibration import Calibration, calibrated, require_classes
 from heliograph.ml.networks.cuts import Network, network_of
@@ -71,6 +71,10 @@ def compile_graph(
     if not 1 <= margin <= 16:
         raise _core.ParameterError(f"margin must be a factor between 1 and 16, not {margin:g}")
     batch, guard = count_of(batch, "batch", 1), flag(guard, "guard")
+    if parameters is not None:
+        parameters = of_kind(parameters, ckks.Parameters, "parameters must be a set of CKKS,")
+    lean, compact = flag(lean, "lean"), None if compact is None else flag(compact, "compact")
+    profile = profile_of(target)
     require_known(graph)
     network = network_of(graph)
     calibration = calibrated(network, calibrate, margin)
@@ -88,7 +92,6 @@ def compile_graph(
         require_classes(calibration.labels, int(np.prod(network.output.shape)))
     search = Search(network, calibration, Chooser(network, calibration.largest, batch, parameters), output.kind)
     polynomials, choice, loss = search.run(accuracy)
-    small = None if compact is None else flag(compact, "compact")
     circuit = Circuit(
         network.without_weights(),
         choice.design,
@@ -97,10 +100,9 @@ def compile_graph(
         choice.units,
         choice.parameters,
         guard,
-        flag(lean, "lean"),
-        small,
+        lean,
+        compact,
     )
-    profile = profile_of(target)
     report = _report(circuit, calibration, choice, loss, profile)
     if limit is not None:
         _require(limit, report)
