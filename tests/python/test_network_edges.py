@@ -107,3 +107,51 @@ def test_paths_with_a_null_character(name: str) -> None:
     for path in (name, Path(name)):
         with pytest.raises(hg.DtypeError, match="null character"):
             hg.ml.compile(path, samples())
+
+
+def test_answers_of_another_network_are_refused(tmp_path: Path) -> None:
+    x = samples()
+    one, other, again = (compile_graph(perceptron(seed), x, accuracy=0.1) for seed in (1, 2, 1))
+    assert one.parameters == other.parameters == again.parameters
+    secret = hg.SecretKey.generate(one.parameters)
+    server = hg.Server(secret.evaluation_keys(relinearize=True, level_rotations=_joined(one.needs, other.needs)))
+    request = one.encrypt(secret, x[:1])
+    answer = other(server.bind(request))
+    for wrong in (answer, hg.from_bytes(answer.to_bytes())):
+        with pytest.raises(hg.MismatchError, match=r"computed this answer.*the same model.*unchecked=True"):
+            one.decrypt(secret, wrong)
+    assert one.decrypt(secret, answer, unchecked=True).shape == (1, 4)
+    np.testing.assert_allclose(again.decrypt(secret, one(server.bind(request))), one.simulate(x[:1]), atol=1e-3)
+    bundles = [model.export(tmp_path / f"{i}.hgm", labels=list("abcd")) for i, model in enumerate((one, other))]
+    wrong = bundles[1].run(server, request)
+    with pytest.raises(hg.MismatchError, match=r"another model computed this answer: .*digest="):
+        bundles[0].client().decrypt(secret, wrong)
+    bundles[1].client().decrypt(secret, wrong)
+    with pytest.raises(hg.MismatchError, match="its guards are of"):
+        bundles[0].decrypt(secret, hg.from_bytes(wrong.to_bytes()))
+
+
+def _joined(*needs: dict[str, Any]) -> dict[int, list[int]]:
+    """Returns the rotations of several models."""
+    joined: dict[int, set[int]] = {}
+    for one in needs:
+        for level, steps in one["level_rotations"].items():
+            joined.setdefault(level, set()).update(steps)
+    return {level: sorted(steps) for level, steps in sorted(joined.items())}
+
+
+def test_answers_of_another_ensemble_are_refused(tmp_path: Path) -> None:
+    tree = pytest.importorskip("sklearn.tree")
+    x = samples()
+    one, other, again = (
+        hg.ml.compile(tree.DecisionTreeRegressor(max_depth=2, random_state=0).fit(x[:, :4], x[:, i]), x[:, :4])
+        for i in (0, 1, 0)
+    )
+    assert one.parameters() == other.parameters()
+    secret = hg.SecretKey.generate(one.parameters())
+    answer = other(hg.Server(other.keys(secret)).bind(other.encrypt(secret, x[:1, :4])))
+    with pytest.raises(hg.MismatchError, match="another model computed this answer"):
+        one.decrypt(secret, answer)
+    answer = one(hg.Server(one.keys(secret)).bind(one.encrypt(secret, x[:1, :4])))
+    again.decrypt(secret, answer)
+    one.export(tmp_path / "tree.hgm").client().decrypt(secret, answer)

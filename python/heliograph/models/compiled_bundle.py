@@ -17,7 +17,7 @@ from heliograph.keys import SecretKey
 from heliograph.ml.networks.compiling import key_bytes
 from heliograph.ml.networks.files import arrays_of, circuit_of
 from heliograph.ml.networks.layouts import Digits, Layout
-from heliograph.ml.networks.model import NetworkModel, decrypted_slots, packed_request
+from heliograph.ml.networks.model import NetworkModel, decrypted_slots, packed_request, require_own_guards
 from heliograph.ml.networks.program import Circuit, matrix_bytes
 from heliograph.ml.networks.search import HALF
 from heliograph.models.bundle import Form, ModelBundle, TensorSpec, form, sent_bytes, write
@@ -190,6 +190,8 @@ class CompiledForm(Form):
         shape = getattr(answer, "shape", None)
         if shape != (self._output.ciphertexts,):
             raise _core.ShapeError(f"an answer must be a tensor of shape ({self._output.ciphertexts},), not {shape}")
+        if self._circuit is not None and not unchecked:
+            require_own_guards(answer, self._circuit)
         slots = decrypted_slots(secret, answer, unchecked)
         values = self._output.unpack(slots, self._output.batch) * self._answer_unit
         return values.reshape(self._output.batch, -1)

@@ -12,11 +12,13 @@ from heliograph import _core, ckks
 from heliograph._common.arguments import described, flag, text_of
 from heliograph._common.exporters import export
 from heliograph._common.html import Rows
+from heliograph._common.origins import made_by, require_maker
 from heliograph.keys import Server
 from heliograph.ml.model import Model
 from heliograph.ml.networks.calibration import labels_of, samples_of
 from heliograph.ml.networks.cuts import Network
 from heliograph.ml.networks.evaluation import batches, evaluate
+from heliograph.ml.networks.files import arrays_of
 from heliograph.ml.networks.layouts import Layout
 from heliograph.ml.networks.program import Circuit
 from heliograph.ml.networks.report import NetworkReport
@@ -59,6 +61,23 @@ def decrypted_slots(secret: ckks.SecretKey, answer: ckks.Tensor, unchecked: bool
             "samples, or compile with samples like these in calibrate=, or with a larger margin=; unchecked=True takes the "
             "numbers as they are"
         ) from None
+
+
+def require_own_guards(answer: ckks.Tensor, circuit: Circuit) -> None:
+    """Raises MismatchError if an answer has guards, but none of a network's: another network computed it."""
+    names = {name for names, *_ in answer._core.guards for name in names}
+    if circuit.guard and names and not names & circuit.guarded:
+        raise _core.MismatchError(
+            f"another network computed this answer: its guards are of {', '.join(sorted(names)[:3])}, not of "
+            f"{', '.join(sorted(circuit.guarded)[:3])}. Send requests of a model to the server of the same model, or pass "
+            "unchecked=True to take the numbers as they are"
+        )
+
+
+def _are_same(a: NetworkModel, b: NetworkModel) -> bool:
+    """Tells whether two networks have equal graphs, polynomials, levels and units."""
+    one, other = arrays_of(a.circuit), arrays_of(b.circuit)
+    return one.keys() == other.keys() and all(np.array_equal(array, other[name]) for name, array in one.items())
 
 
 class NetworkModel(Model):
@@ -163,14 +182,15 @@ class NetworkModel(Model):
                 f"this model takes a tensor of shape ({self._layout.ciphertexts},) at level {self._circuit.input_level}, "
                 f"not of shape {x.shape} at level {x.level}; make it by model.encrypt(key, samples)"
             )
-        return self._circuit(x)
+        return made_by(self._circuit(x), self)
 
     def decrypt(self, secret: Any, answer: Any, like: Any = None, *, unchecked: bool = False) -> Floats:
         """Returns the values [count, outputs] of an answer. `like` is the samples that were encrypted: then `count` is their
         number; otherwise `batch`.
 
-        Raises OutOfIntervalError, with the node's name, if a value was outside the interval of an activation, unless
-        `unchecked`; ShapeError, DtypeError, WrongKeyError.
+        Unless `unchecked`, raises OutOfIntervalError, with the node's name, if a value was outside the interval of an
+        activation, and MismatchError if another network is known to have computed the answer. Raises ShapeError,
+        DtypeError, WrongKeyError.
 
         >>> secret = hg.SecretKey.generate(net.parameters)
         >>> server = hg.Server(net.keys(secret))
@@ -188,6 +208,9 @@ class NetworkModel(Model):
         count = self.batch if like is None else len(samples_of(like, self.input_shape, "like"))
         if count > self.batch:
             raise _core.ShapeError(f"an answer has values of at most {self.batch} samples, not {count}")
+        if not flag(unchecked, "unchecked"):
+            require_maker(answer, self, _are_same)
+            require_own_guards(answer, self._circuit)
         slots = decrypted_slots(secret, answer, flag(unchecked, "unchecked"))
         return (output.unpack(slots, count) * self._circuit.units.output).reshape(count, self.outputs)
 

@@ -68,6 +68,11 @@ class Circuit:
         return needs
 
     @property
+    def guarded(self) -> frozenset[str]:
+        """Names of the guards of answers."""
+        return frozenset(_guarded_text(cut.label, self.polynomials[cut.name]) for cut in self.network.activations)
+
+    @property
     def input_level(self) -> int:
         """Level of the encrypted input."""
         return self.plan.places[self.network.cuts[0].name].value
@@ -105,7 +110,7 @@ class Circuit:
             u = _lowered(self._bootstrapped(u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
         fitted = self.polynomials[name]
         low, high = fitted.low, fitted.high
-        text = f"{label} on [{low:.4g}, {high:.4g}]" if self.guard else ""
+        text = _guarded_text(label, fitted) if self.guard else ""
         coefficients = [c / self.units.values[name] for c in fitted.coefficients]
         u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
         y = with_errors(u._polynomial(coefficients, "chebyshev", text), (math.nan, math.nan))
@@ -202,6 +207,10 @@ class Circuit:
         if not self.lean:
             self._encoded[key] = made
         return made
+
+
+def _guarded_text(label: str, fitted: Polynomial) -> str:
+    return f"{label} on [{fitted.low:.4g}, {fitted.high:.4g}]"
 
 
 def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
