@@ -155,3 +155,11 @@ def test_answers_of_another_ensemble_are_refused(tmp_path: Path) -> None:
     answer = one(hg.Server(one.keys(secret)).bind(one.encrypt(secret, x[:1, :4])))
     again.decrypt(secret, answer)
     one.export(tmp_path / "tree.hgm").client().decrypt(secret, answer)
+
+
+def test_forecasts_count_guards() -> None:
+    x = samples()
+    guarded, bare = (
+        compile_graph(perceptron(), x, accuracy=0.1, guard=guard, target="two-cores") for guard in (True, False)
+    )
+    assert guarded.report.seconds > bare.report.seconds > 0
