@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -15,6 +16,10 @@ T = TypeVar("T")
 _MAKERS: dict[int, tuple[weakref.ref[Any], Any]] = {}  # by the answer's id, since tensors do not compare as a whole
 
 
+def _forget(key: int, _: Any) -> None:
+    _MAKERS.pop(key, None)
+
+
 def made_by(answer: T, maker: Any) -> T:
     """Returns an answer, a tensor or a tuple of tensors, and notes the model that computed it.
 
@@ -22,8 +27,7 @@ def made_by(answer: T, maker: Any) -> T:
     ()
     """
     for one in answer if isinstance(answer, tuple) else (answer,):
-        key = id(one)
-        _MAKERS[key] = (weakref.ref(one, lambda _, key=key: _MAKERS.pop(key, None)), maker)
+        _MAKERS[id(one)] = (weakref.ref(one, functools.partial(_forget, id(one))), maker)
     return answer
 
 
@@ -36,7 +40,7 @@ def is_equal(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, np.ndarray):
-        return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+        return bool(a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes())
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(is_equal, a, b))
     if dataclasses.is_dataclass(a):
