@@ -362,7 +362,8 @@ def described(value: Any) -> str:
 
 
 def path_of(path: Any) -> str:
-    """Returns a path as a string. Raises DtypeError for anything but a string or an os.PathLike of one."""
+    """Returns a path as a string. Raises DtypeError for anything but a string or an os.PathLike of one, without a null
+    character."""
     try:
         name = os.fspath(path)
     except TypeError:
@@ -375,6 +376,8 @@ def path_of(path: Any) -> str:
         name.encode()
     except UnicodeEncodeError:
         raise _core.DtypeError(f"a path must be encodable as UTF-8, not {printable(name)}") from None
+    if "\0" in name:
+        raise _core.DtypeError(f"a path must have no null character, not {printable(name)}")
     return name
 
 

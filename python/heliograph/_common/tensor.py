@@ -259,7 +259,7 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
     ((2,), (), True)
     """
 
-    __slots__ = ("_keys",)
+    __slots__ = ("__weakref__", "_keys")
     _places: ClassVar[bool] = False  #: whether `hg.program` places bootstraps of these tensors
     _calls: ClassVar[ShapeCalls[Any]]
     _keys: K | None

@@ -97,7 +97,7 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
     (5, 4, True)
     """
 
-    __slots__ = ("__weakref__", "_changes")
+    __slots__ = ("_changes",)
     _places = True
     _scheme = CKKS
 

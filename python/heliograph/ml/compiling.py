@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from heliograph import _core
-from heliograph._common.arguments import count_of, described, real
+from heliograph._common.arguments import count_of, described, path_of, real
 from heliograph.ml.canonical import canonical
 from heliograph.ml.errors import AccuracyError, ModelError
 from heliograph.ml.estimators import EstimatorModel, compile_estimator
@@ -101,7 +101,8 @@ def compile(
       magnitude (1.3). `guard=False` makes no guards of these intervals.
     - `target`: name or path of the profile of the machine for which seconds are predicted (`heliograph profile`).
     - `parameters`: a parameter set. By default the set of 128 bits with the least predicted time.
-    - `classifies`: whether outputs are scores of classes; by default they are, if there are at least two.
+    - `classifies`: whether outputs are scores of classes; by default they are, if there are at least two. Several sigmoids
+      are probabilities of labels by default: `predict` then returns 0 or 1 for each.
     - `compact`: encoded matrices take about a tenth of the memory and are transformed again for each product.
     - `lean`: encoded matrices are not kept between calls.
 
@@ -201,7 +202,7 @@ def _is_tree(model: Any) -> bool:
 def _ensemble(model: Any) -> tuple[Ensemble | None, Callable[[Any], Any] | None]:
     """Returns the ensemble of a model of trees and its own predictions; None for another model."""
     if isinstance(model, (str, os.PathLike)):
-        return _ensemble_of_file(Path(model)), None
+        return _ensemble_of_file(Path(path_of(model))), None
     if _module_of(model, "xgboost"):
         return _of_xgboost(model)
     if _module_of(model, "lightgbm"):
@@ -309,7 +310,7 @@ def _network(model: Any, calibrate: Any, options: dict[str, Any]) -> Model:
     if isinstance(model, Graph):
         graph = model
     elif isinstance(model, (str, os.PathLike)):
-        graph = canonical(read_onnx(os.fspath(model)))
+        graph = canonical(read_onnx(path_of(model)))
     else:
         graph = canonical(read_torch(model, calibrate))
     return compile_graph(graph, calibrate, **{name: value for name, value in options.items() if value is not None})

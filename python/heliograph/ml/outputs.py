@@ -24,17 +24,19 @@ class Output:
     """
 
     #: "values": predictions of a regressor. "class": one of the classes, by the sign of one value or the largest of several.
-    #: "labels": 0 or 1 for each value, by its sign. "outlier": 1, or -1 if -2^-value is below `offset` (IsolationForest).
+    #: "labels": 0 or 1 for each value, 1 above `offset`. "outlier": 1, or -1 if -2^-value is below `offset`
+    #: (IsolationForest).
     kind: str = "values"
     #: for "values", the function of a prediction: "identity", "exp", "logistic" or "signed_square" (x |x|)
     link: str = "identity"
     #: "" (none), "logistic", "softmax", "ovr" (logistic of each value, divided by their sum) or "modified_huber"
     #: (SGDClassifier). Trees also have "each" (logistic of each value, as LightGBM's multiclassova) and "average": values
-    #: are probabilities, and one value is the second less the first.
+    #: are probabilities, and one value is the second less the first. For "labels" and "average" each value is the
+    #: probability of its label.
     probability: str = ""
     column: bool = False  #: whether predictions of one value have the shape (count, 1) instead of (count,)
     scale: float = 1.0  #: factor of values before "logistic", "softmax" or "ovr"
-    offset: float = 0.0  #: for "outlier": the threshold
+    offset: float = 0.0  #: for "outlier" and "labels": the threshold
 
     def require_fits(self, outputs: int, classes: npt.NDArray[Any] | None) -> None:
         """Raises ParameterError if the mapping is unknown, inconsistent, or does not fit the number of values and the
@@ -45,7 +47,7 @@ class Output:
         several = ("softmax", "ovr", "each") if outputs > 1 else ("logistic",)
         allowed = {
             "values": ("",),
-            "labels": ("", "logistic"),
+            "labels": ("", "logistic", "average"),
             "class": ("", "modified_huber", "average", *several),
             "outlier": ("",),
         }
@@ -118,7 +120,7 @@ class Output:
         array([[1, 0, 1]])
         """
         if self.kind == "labels":
-            return np.asarray(values > 0).astype(np.int64)
+            return np.asarray(values > self.offset).astype(np.int64)
         one = values.shape[-1] == 1
         if self.kind == "outlier":
             return np.where(self.decisions(values)[..., 0] < 0, -1, 1)
@@ -148,6 +150,8 @@ class Output:
         """
         if not self.probability:
             raise _core.DtypeError(f"{name} has no probabilities")
+        if self.kind == "labels" and self.probability == "average":
+            return np.clip(values, 0, 1)
         if self.probability == "average":
             values = np.clip(values, -1 if values.shape[-1] == 1 else 0, 1)  # errors of CKKS may lead beyond
             if values.shape[-1] == 1:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, ckks
-from heliograph._common.arguments import printable
+from heliograph._common.arguments import described, path_of, printable
 from heliograph._common.functions import concatenate
 from heliograph.ckks.keys import SecretKey
 from heliograph.keys import Server
@@ -219,7 +219,8 @@ def names() -> list[str]:
 def profile_of(target: str | os.PathLike[str] | Profile | None = None) -> Profile:
     """Return a profile by its name, by the path of its file, or for the device in use if the target is None.
 
-    The device in use has the profile of its kind, by name. Raises ParameterError for an unknown name.
+    The device in use has the profile of its kind, by name. Raises ParameterError for an unknown name, and DtypeError for
+    anything but a name, a path or a profile.
 
     >>> profile_of("two-cores").name
     'two-cores'
@@ -228,7 +229,12 @@ def profile_of(target: str | os.PathLike[str] | Profile | None = None) -> Profil
         return target
     if target is None:
         target = _of_device(" ".join(_core.device.describe()))
-    text = os.fspath(target)
+    if not isinstance(target, (str, os.PathLike)):
+        raise _core.DtypeError(
+            f"a target must be the name of a cost profile ({', '.join(names())}), the path of a file of heliograph profile, "
+            f"or a profile, not {described(target)}"
+        )
+    text = path_of(target)
     if re.fullmatch(r"[\w-]+", text):
         path = _FOLDER / f"{text}.json"
         if not path.is_file():

@@ -20,6 +20,7 @@ from heliograph import _core
 from heliograph._common.arguments import Buffer, described, digits_of, flag, listed, path_of, printable, readable_bytes
 from heliograph._common.container import Container, from_bytes, load, save, to_bytes
 from heliograph._common.html import HtmlRepr, Rows
+from heliograph._common.origins import made_by, require_maker
 from heliograph._common.parameters import Parameters, from_header, header_fields
 from heliograph._common.schemes import SCHEMES, sets_of
 from heliograph._common.tensor import Progress, StageProgress, Tensor
@@ -386,8 +387,8 @@ class ModelBundle(HtmlRepr):
         scores are those of its items only, and without the first axis for a single item.
 
         Raises WrongKeyError, MismatchError, NoiseError, and ShapeError for a tensor that is no answer of this model. Unless
-        `unchecked`, raises PlaintextRangeError for scores outside the range of `outputs`, RoomError for values that may have
-        wrapped.
+        `unchecked`, raises MismatchError for an answer that another model computed in this process, PlaintextRangeError for
+        scores outside the range of `outputs`, RoomError for values that may have wrapped.
 
         >>> model = hg.nn.setup("digits").export("digits.hgm")
         >>> secret = hg.SecretKey.generate(model.parameters)
@@ -398,6 +399,8 @@ class ModelBundle(HtmlRepr):
         """
         self._require(secret, SecretKey, "answers are decrypted by a secret key")
         opened = flag(unchecked, "unchecked")
+        if not opened:
+            require_maker(tensor, self, lambda a, b: a.digest == b.digest)
         try:
             items = self._form.decrypted(secret, tensor, opened)
         except _core.RoomError:  # prefer the error of the model's own range, which says more
@@ -489,7 +492,7 @@ class ModelBundle(HtmlRepr):
             raise _core.DtypeError(f"a model runs at a hg.Server, not at a {type(server).__name__}")
         self.require_keys(server.keys)
         tensors = tuple(tensor) if isinstance(tensor, (list, tuple)) else (tensor,)
-        return self._prepared()(tuple(server.bind(t) for t in tensors), progress)
+        return made_by(self._prepared()(tuple(server.bind(t) for t in tensors), progress), self)
 
     def _prepared(self) -> Callable[[tuple[Any, ...], StageProgress | None], Any]:
         if not self.complete:

@@ -17,8 +17,9 @@ from heliograph.keys import SecretKey
 from heliograph.ml.networks.compiling import key_bytes
 from heliograph.ml.networks.files import arrays_of, circuit_of
 from heliograph.ml.networks.layouts import Digits, Layout
-from heliograph.ml.networks.model import NetworkModel, packed_request
+from heliograph.ml.networks.model import NetworkModel, decrypted_slots, packed_request, require_own_guards
 from heliograph.ml.networks.program import Circuit, matrix_bytes
+from heliograph.ml.networks.search import HALF
 from heliograph.models.bundle import Form, ModelBundle, TensorSpec, form, sent_bytes, write
 from heliograph.models.header import count_in, damaged, fields_of, list_in, real_in
 
@@ -50,8 +51,10 @@ class CompiledForm(Form):
         for name in ("unit", "answer_unit"):
             if not real_in(fields[name], name) > 0:
                 raise damaged(f"the field {name} must be above 0")
-        if type(fields["bootstrap"]) is not bool or type(fields["classes"]) is not bool:
-            raise damaged("the fields bootstrap and classes must be true or false")
+        if type(fields["bootstrap"]) is not bool:
+            raise damaged("the field bootstrap must be true or false")
+        if type(fields["classes"]) is not bool and fields["classes"] not in ("labels", "scores"):
+            raise damaged('the field classes must be true, false, "labels" or "scores"')
         if parameters._scheme.key != "ckks" or (fields["bootstrap"] and not parameters.bootstrapping_level):
             raise damaged("its parameter set must be one of CKKS, and have bootstrapping if it bootstraps")
         count_in(fields["level"], "level", 1, parameters.levels)
@@ -72,7 +75,7 @@ class CompiledForm(Form):
         description = {
             "answer_unit": float(circuit.units.output).hex(),
             "bootstrap": bool(circuit.plan.bootstraps),
-            "classes": model.output.kind == "class",
+            "classes": _classes_field(model),
             "input": _layout_fields(circuit.design.layouts[first]),
             "level": circuit.input_level,
             "output": _layout_fields(circuit.design.output),
@@ -128,7 +131,8 @@ class CompiledForm(Form):
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """The outputs, in row-major order."""
-        text = "scores of the classes" if self._described["classes"] else "outputs of the network"
+        texts = {False: "outputs of the network", "labels": "probabilities of labels"}
+        text = texts.get(self._described["classes"], "scores of the classes")
         size = math.prod(self._output.shape)
         return (TensorSpec("y", (size,), "float64", None, None, "slots", self._output.batch, text),)
 
@@ -186,20 +190,33 @@ class CompiledForm(Form):
         shape = getattr(answer, "shape", None)
         if shape != (self._output.ciphertexts,):
             raise _core.ShapeError(f"an answer must be a tensor of shape ({self._output.ciphertexts},), not {shape}")
-        slots = secret.decrypt(answer, unchecked=unchecked)
+        if self._circuit is not None and not unchecked:
+            require_own_guards(answer, self._circuit)
+        slots = decrypted_slots(secret, answer, unchecked)
         values = self._output.unpack(slots, self._output.batch) * self._answer_unit
         return values.reshape(self._output.batch, -1)
 
     def predict(self, scores: npt.NDArray[Any], labels: tuple[str, ...]) -> npt.NDArray[Any]:
-        """Returns the best class of each item, or the outputs of a regression."""
+        """Returns the best class of each item, 0 or 1 for each label, or the outputs of a regression."""
+        if self._described["classes"] == "labels":
+            return np.asarray(scores > HALF).astype(np.int64)
         return super().predict(scores, labels) if self._described["classes"] else scores
 
     def predict_proba(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Returns the softmax of scores. Raises DtypeError for a regression."""
-        if not self._described["classes"]:
+        """Returns the softmax of scores, or the probabilities of labels. Raises DtypeError for a network without."""
+        if self._described["classes"] == "labels":
+            return np.clip(scores, 0, 1)
+        if self._described["classes"] is not True:
             return super().predict_proba(scores)
         powers = np.exp(scores - scores.max(-1, keepdims=True))
         return np.asarray(powers / powers.sum(-1, keepdims=True))
+
+
+def _classes_field(model: NetworkModel) -> bool | str:
+    """Returns the kind of the outputs: scores with a softmax (true), numbers (false), labels, or scores without one."""
+    if model.output.kind == "labels":
+        return "labels"
+    return model.output.kind == "class" and (bool(model.output.probability) or "scores")
 
 
 def _layout_fields(layout: Layout) -> dict[str, Any]:

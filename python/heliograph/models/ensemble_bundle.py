@@ -372,7 +372,7 @@ class EnsembleForm(Form):
 
     def decrypted(self, secret: Any, tensor: Any, unchecked: bool = False) -> npt.NDArray[np.float64]:
         """Returns values [samples, outputs]."""
-        return self.model.decrypt(secret, tensor, unchecked=unchecked)
+        return self.model._decrypted(secret, tensor, unchecked)
 
     def predict(self, scores: npt.NDArray[Any], labels: tuple[str, ...]) -> npt.NDArray[Any]:
         """Returns the predictions: classes, or the labels that replace them."""

@@ -56,13 +56,15 @@ std::shared_ptr<const LinearTransformData> made(const Parameters& parameters, co
   Context& c = *parameters.context();
   const DiagonalViews diagonals = checked(parameters, given, size);
   level = level_of_product(parameters, level, width);
-  LinearTransformData data{parameters, level, width, {}, {}, size == c.period(), corner_of(diagonals, size), {}};
+  const bool whole = size == c.period();
+  const Corner corner = corner_of(diagonals, size);
   if (stores(c, diagonals.size(), level, storage))
-    data.stored = block_sum_of(c, {diagonals}, 1, size, level, baby, true);
-  else
-    data.sum = sum_of(c, diagonals, size, level, baby);
-  data.norms = norms_of(diagonals, size);
-  return std::make_shared<LinearTransformData>(std::move(data));
+    return std::make_shared<LinearTransformData>(
+        LinearTransformData{parameters, level, width, LinearSum(), block_sum_of(c, {diagonals}, 1, size, level, baby, true),
+                            whole, corner, norms_of(diagonals, size)});
+  return std::make_shared<LinearTransformData>(LinearTransformData{parameters, level, width,
+                                                                   sum_of(c, diagonals, size, level, baby), std::nullopt,
+                                                                   whole, corner, norms_of(diagonals, size)});
 }
 
 std::shared_ptr<const BlockTransformData> made(const Parameters& parameters, const std::vector<DiagonalViews>& given,

@@ -49,6 +49,16 @@ def labels_of(labels: Any, count: int) -> npt.NDArray[np.int64]:
     return array.astype(np.int64)
 
 
+def require_classes(labels: npt.NDArray[np.int64], outputs: int) -> None:
+    """Raises ParameterError for a class number without an output."""
+    wrong = np.flatnonzero((labels < 0) | (labels >= outputs))
+    if len(wrong):
+        raise _core.ParameterError(
+            f"labels of calibrate=(samples, labels) must be numbers of outputs, 0 to {outputs - 1}, but {len(wrong)} of "
+            f"{len(labels)} are not: label {wrong[0]} is {labels[wrong[0]]}; number the classes as the outputs are"
+        )
+
+
 @dataclass(frozen=True)
 class Calibration:
     """Ranges of values on the calibration samples, and the exact outputs."""

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from heliograph import _core, ckks
-from heliograph._common.arguments import count_of, flag, readable_bytes, real
+from heliograph._common.arguments import count_of, flag, of_kind, readable_bytes, real
 from heliograph.ml.graph import Graph
-from heliograph.ml.networks.calibration import Calibration, calibrated
-from heliograph.ml.networks.cuts import network_of
+from heliograph.ml.networks.calibration import Calibration, calibrated, require_classes
+from heliograph.ml.networks.cuts import Network, network_of
 from heliograph.ml.networks.evaluation import require_known
 from heliograph.ml.networks.forecast import seconds_of
 from heliograph.ml.networks.model import NetworkModel
 from heliograph.ml.networks.program import Circuit, level_key_bytes, matrices, matrix_bytes
 from heliograph.ml.networks.report import Approximated, NetworkReport
-from heliograph.ml.networks.search import Loss, Search
+from heliograph.ml.networks.search import HALF, Loss, Search
 from heliograph.ml.networks.sets import Choice, Chooser
 from heliograph.ml.networks.simulation import Simulator
 from heliograph.ml.outputs import Output
@@ -49,7 +49,9 @@ def compile_graph(
 
     `accuracy` limits the loss on the calibration samples, by simulation. With class numbers it is the share of right classes
     lost, without them the share of changed classes. For a regression it is the relative error of the outputs.
-    `classifies` tells whether the outputs are scores of classes; by default they are, if there are at least two.
+    `classifies` tells whether the outputs are scores of classes; by default they are, if there are at least two. Several
+    sigmoids are probabilities of labels: `predict` returns 0 or 1 for each, and the loss is the share of samples with
+    another label. With ``classifies=True`` the largest sigmoid is the class, without probabilities.
 
     `batch` samples share one request. `parameters` is a parameter set; by default the set of 128 bits with the least
     predicted time. With `guard` decryption raises OutOfIntervalError if a value was outside an interval. With `lean` the
@@ -69,17 +71,27 @@ def compile_graph(
     if not 1 <= margin <= 16:
         raise _core.ParameterError(f"margin must be a factor between 1 and 16, not {margin:g}")
     batch, guard = count_of(batch, "batch", 1), flag(guard, "guard")
+    if parameters is not None:
+        parameters = of_kind(parameters, ckks.Parameters, "parameters must be a set of CKKS,")
+    lean, compact = flag(lean, "lean"), None if compact is None else flag(compact, "compact")
+    profile = profile_of(target)
     require_known(graph)
     network = network_of(graph)
     calibration = calibrated(network, calibrate, margin)
     several = int(np.prod(network.output.shape)) >= 2
-    classifies = several if classifies is None else flag(classifies, "classifies")
-    if classifies and not several:
+    if classifies is not None and flag(classifies, "classifies") and not several:
         raise _core.ParameterError("classifies=True needs at least two outputs, one score for each class")
-    profile = profile_of(target)
-    search = Search(network, calibration, Chooser(network, calibration.largest, batch, parameters, profile), classifies)
+    output = _output(network, several, classifies)
+    if calibration.labels is not None and output.kind != "class":
+        why = "several sigmoids, a probability of each label" if output.kind == "labels" else "numbers and no scores"
+        raise _core.ParameterError(
+            f"cannot compare this network with class numbers: its outputs are {why}; pass calibrate=samples, or "
+            "classifies=True if its outputs are scores of classes"
+        )
+    if calibration.labels is not None:
+        require_classes(calibration.labels, int(np.prod(network.output.shape)))
+    search = Search(network, calibration, Chooser(network, calibration.largest, batch, parameters, profile), output.kind)
     polynomials, choice, loss = search.run(accuracy)
-    small = None if compact is None else flag(compact, "compact")
     circuit = Circuit(
         network.without_weights(),
         choice.design,
@@ -88,14 +100,25 @@ def compile_graph(
         choice.units,
         choice.parameters,
         guard,
-        flag(lean, "lean"),
-        small,
+        lean,
+        compact,
     )
     report = _report(circuit, calibration, choice, loss, profile)
     if limit is not None:
         _require(limit, report)
-    output = Output("class", probability="softmax") if classifies else Output("values")
     return NetworkModel(circuit, report, output)
+
+
+def _output(network: Network, several: bool, classifies: bool | None) -> Output:
+    """Returns the mapping from outputs to predictions. Sigmoids are probabilities of labels, not scores of a softmax."""
+    if not (several if classifies is None else classifies):
+        return Output("values")
+    applied = any(node.operation != "argmax" for node in network.client)
+    if not network.has_sigmoids or applied:
+        return Output("class", probability="softmax")
+    if classifies or network.client:
+        return Output("class")
+    return Output("labels", probability="average", offset=HALF)
 
 
 def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Loss, profile: Profile) -> NetworkReport:

@@ -22,6 +22,9 @@ _MOST_TRIPLETS = 1 << 26  # 1.6 GB
 #: Operations at the end of a graph that the client computes after decryption.
 CLIENT_OPERATIONS = ("softmax", "log_softmax", "argmax")
 
+_SIGMOIDS = ("sigmoid", "hard_sigmoid")
+_MOVES = ("reshape", "transpose", "slice", "concatenate", "broadcast")  # operations that only move values
+
 _REMEDIES = {
     "maximum_pool": "train with average pools instead",
     "softmax": "a softmax is supported as the last operation, which the client computes",
@@ -108,6 +111,11 @@ class Network:
     def result(self) -> str:
         """Name of the value that the encrypted program computes: the output before the client's operations."""
         return self.client[0].inputs[0] if self.client else self.graph.outputs[0]
+
+    @property
+    def has_sigmoids(self) -> bool:
+        """Whether all values of the result are sigmoids, which are probabilities of labels and no scores."""
+        return _are_sigmoids(self.graph, self.result)
 
     def without_weights(self) -> Network:
         """Returns the network without the triplets of its maps, which diagonals replace: they take gigabytes."""
@@ -206,6 +214,21 @@ def _client_part(graph: Graph) -> tuple[Node, ...]:
         nodes.insert(0, node)
         value = node.inputs[0]
     return tuple(nodes)
+
+
+def _are_sigmoids(graph: Graph, value: str) -> bool:
+    """Tells whether all elements of a value are results of a sigmoid."""
+    made = {node.output: node for node in graph.nodes}
+    names, found = [value], False
+    while names:
+        node = made.get(names.pop())
+        if node is not None and node.operation in _MOVES:
+            names += node.inputs
+        elif node is not None and node.operation == "activation" and node.attributes["function"] in _SIGMOIDS:
+            found = True
+        else:
+            return False
+    return found
 
 
 def _whole(name: str, shape: Shape) -> Form:

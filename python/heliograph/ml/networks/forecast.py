@@ -12,6 +12,9 @@ from heliograph.ml.networks.design import Map
 from heliograph.ml.networks.program import Circuit, is_one
 from heliograph.ml.profile import Profile, Rates
 
+#: Time of the encoding and addition of a constant, relative to a rotation, as measured for rings of 2^14.
+_CONSTANT = 0.5
+
 
 def products_of(degree: int) -> int:
     """Returns about the multiplications of a polynomial by baby steps and giant steps.
@@ -23,7 +26,8 @@ def products_of(degree: int) -> int:
 
 
 def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters | None = None) -> float:
-    """Returns the predicted seconds of one call with encoded matrices: matrices, activations with their guards, bootstraps.
+    """Returns the predicted seconds of one call with encoded matrices: matrices, constants, activations with their guards,
+    bootstraps. The seconds are those of the profile's device with all its threads at work.
 
     Raises ParameterError if the profile has no rates for the word size or for bootstraps."""
     rates = profile.rates(circuit.parameters if parameters is None else parameters)
@@ -36,7 +40,8 @@ def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters |
         count = design.layouts[name].ciphertexts
         fitted = circuit.polynomials[name]
         middle = max(2, place.argument - fitted.depth // 2)
-        total += count * products_of(fitted.degree) * rates.product(middle)
+        products = products_of(fitted.degree) + circuit.guard  # a guard is a square, without the key switch of a product
+        total += count * products * rates.product(middle)
         total += count * (place.before + place.after) * _bootstrap(rates, place.before or place.after)
     return total + _maps(circuit, rates, "", plan.output)
 
@@ -50,7 +55,7 @@ def _maps(circuit: Circuit, rates: Rates, name: str, level: int, filled: bool = 
     design, units = circuit.design, circuit.units
     maps: Any = design.maps[name] if name else design.output_maps
     half = units.arguments[name][1] if name else units.output
-    total = 0.0
+    total = _CONSTANT * rates.rotation(max(1, level)) * (design.layouts[name] if name else design.output).ciphertexts
     for m in maps:
         if m.factor is not None and not is_one(m.factor * units.values[m.source] / half):
             total += rates.constant_product(level + 1) * design.layouts[m.source].ciphertexts

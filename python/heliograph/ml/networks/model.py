@@ -12,11 +12,13 @@ from heliograph import _core, ckks
 from heliograph._common.arguments import described, flag, text_of
 from heliograph._common.exporters import export
 from heliograph._common.html import Rows
+from heliograph._common.origins import made_by, require_maker
 from heliograph.keys import Server
 from heliograph.ml.model import Model
 from heliograph.ml.networks.calibration import labels_of, samples_of
 from heliograph.ml.networks.cuts import Network
 from heliograph.ml.networks.evaluation import batches, evaluate
+from heliograph.ml.networks.files import arrays_of
 from heliograph.ml.networks.layouts import Layout
 from heliograph.ml.networks.program import Circuit
 from heliograph.ml.networks.report import NetworkReport
@@ -40,11 +42,42 @@ def packed_request(key: Any, layout: Layout, unit: float, level: int, samples: A
     if largest > unit * (1 + 1e-9) and not unchecked:
         raise _core.PlaintextRangeError(
             f"cannot encrypt samples: values must be at most {unit:.6g} in magnitude, the calibrated range with its margin, "
-            f"and reach {largest:.6g}; check the normalisation, or calibrate on samples like these"
+            f"and reach {largest:.6g}; check the normalization, calibrate on samples like these, compile with a larger "
+            "margin=, or pass unchecked=True"
         )
     bound = max(1.0, largest / unit) if unchecked else 1.0
     encrypted: ckks.Tensor = key.encrypt(np.clip(layout.pack(x) / unit, -bound, bound), level=level, bound=bound)
     return encrypted
+
+
+def decrypted_slots(secret: ckks.SecretKey, answer: ckks.Tensor, unchecked: bool) -> Floats:
+    """Decrypts an answer. Raises OutOfIntervalError, with the node's name and the remedies of networks."""
+    try:
+        return np.asarray(secret.decrypt(answer, unchecked=unchecked))
+    except _core.OutOfIntervalError as error:
+        what = str(error).partition(" is outside its interval")[0]
+        raise _core.OutOfIntervalError(
+            f"{what} is outside its interval, and all values of this answer may be wrong. Check the normalization of the "
+            "samples, or compile with samples like these in calibrate=, or with a larger margin=; unchecked=True takes the "
+            "numbers as they are"
+        ) from None
+
+
+def require_own_guards(answer: ckks.Tensor, circuit: Circuit) -> None:
+    """Raises MismatchError if an answer has guards, but none of a network's: another network computed it."""
+    names = {name for names, *_ in answer._core.guards for name in names}
+    if circuit.guard and names and not names & circuit.guarded:
+        raise _core.MismatchError(
+            f"another network computed this answer: its guards are of {', '.join(sorted(names)[:3])}, not of "
+            f"{', '.join(sorted(circuit.guarded)[:3])}. Send requests of a model to the server of the same model, or pass "
+            "unchecked=True to take the numbers as they are"
+        )
+
+
+def _are_same(a: NetworkModel, b: NetworkModel) -> bool:
+    """Tells whether two networks have equal graphs, polynomials, levels and units."""
+    one, other = arrays_of(a.circuit), arrays_of(b.circuit)
+    return one.keys() == other.keys() and all(np.array_equal(array, other[name]) for name, array in one.items())
 
 
 class NetworkModel(Model):
@@ -63,7 +96,7 @@ class NetworkModel(Model):
         #: Costs and approximations.
         self.report = report
         self.output = output
-        self.classes = np.arange(max(2, self.outputs)) if output.kind == "class" else None
+        self.classes = np.arange(max(2, self.outputs)) if output.kind in ("class", "labels") else None
 
     @property
     def network(self) -> Network:
@@ -149,14 +182,15 @@ class NetworkModel(Model):
                 f"this model takes a tensor of shape ({self._layout.ciphertexts},) at level {self._circuit.input_level}, "
                 f"not of shape {x.shape} at level {x.level}; make it by model.encrypt(key, samples)"
             )
-        return self._circuit(x)
+        return made_by(self._circuit(x), self)
 
     def decrypt(self, secret: Any, answer: Any, like: Any = None, *, unchecked: bool = False) -> Floats:
         """Returns the values [count, outputs] of an answer. `like` is the samples that were encrypted: then `count` is their
         number; otherwise `batch`.
 
-        Raises OutOfIntervalError, with the node's name, if a value was outside the interval of an activation, unless
-        `unchecked`; ShapeError, DtypeError, WrongKeyError.
+        Unless `unchecked`, raises OutOfIntervalError, with the node's name, if a value was outside the interval of an
+        activation, and MismatchError if another network is known to have computed the answer. Raises ShapeError,
+        DtypeError, WrongKeyError.
 
         >>> secret = hg.SecretKey.generate(net.parameters)
         >>> server = hg.Server(net.keys(secret))
@@ -174,7 +208,10 @@ class NetworkModel(Model):
         count = self.batch if like is None else len(samples_of(like, self.input_shape, "like"))
         if count > self.batch:
             raise _core.ShapeError(f"an answer has values of at most {self.batch} samples, not {count}")
-        slots = secret.decrypt(answer, unchecked=flag(unchecked, "unchecked"))
+        if not flag(unchecked, "unchecked"):
+            require_maker(answer, self, _are_same)
+            require_own_guards(answer, self._circuit)
+        slots = decrypted_slots(secret, answer, flag(unchecked, "unchecked"))
         return (output.unpack(slots, count) * self._circuit.units.output).reshape(count, self.outputs)
 
     def run(self, secret: ckks.SecretKey, samples: Any, keys: Any = None) -> Floats:
@@ -228,7 +265,8 @@ class NetworkModel(Model):
                 cut = next(cut for cut in circuit.network.cuts if cut.name == name)
                 raise _core.OutOfIntervalError(
                     f"an argument of {cut.label} is outside its interval for {len(np.unique(which))} samples, sample "
-                    f"{which[0]} first; calibrate on samples like these, or pass beyond='nan'"
+                    f"{which[0]} first; calibrate on samples like these, compile with a larger margin=, or pass "
+                    "beyond='nan'"
                 )
         for which in (outside, *found.values()):
             made[which] = np.nan

@@ -68,6 +68,11 @@ class Circuit:
         return needs
 
     @property
+    def guarded(self) -> frozenset[str]:
+        """Names of the guards of answers."""
+        return frozenset(_guarded_text(cut.label, self.polynomials[cut.name]) for cut in self.network.activations)
+
+    @property
     def input_level(self) -> int:
         """Level of the encrypted input."""
         return self.plan.places[self.network.cuts[0].name].value
@@ -88,9 +93,12 @@ class Circuit:
             for name in [n for n, last in users.items() if last == i and n not in kept]:
                 values.pop(name, None)
         middle, constant = np.zeros(()), self.network.output.constant
-        return self._form(
+        result = self._form(
             "", self.design.output_maps, constant, (float(middle), self.units.output), self.plan.output, values
         )
+        # Without a figure for the noise, decryption accepts only declared bounds. Bounds that are known without the
+        # intervals, such as those of small inputs beside larger constants, are not declared.
+        return with_errors(result, (math.nan, _ARGUMENT_ERROR))
 
     def _activated(self, name: str, label: str, values: Mapping[str, Any]) -> Any:
         """Returns the value of an activation."""
@@ -102,7 +110,7 @@ class Circuit:
             u = _lowered(self._bootstrapped(u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
         fitted = self.polynomials[name]
         low, high = fitted.low, fitted.high
-        text = f"{label} on [{low:.4g}, {high:.4g}]" if self.guard else ""
+        text = _guarded_text(label, fitted) if self.guard else ""
         coefficients = [c / self.units.values[name] for c in fitted.coefficients]
         u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
         y = with_errors(u._polynomial(coefficients, "chebyshev", text), (math.nan, math.nan))
@@ -199,6 +207,10 @@ class Circuit:
         if not self.lean:
             self._encoded[key] = made
         return made
+
+
+def _guarded_text(label: str, fitted: Polynomial) -> str:
+    return f"{label} on [{fitted.low:.4g}, {fitted.high:.4g}]"
 
 
 def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:

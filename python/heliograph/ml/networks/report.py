@@ -53,7 +53,9 @@ class NetworkReport(HtmlRepr):
     diagonals: int  #: diagonals of all matrices
     rotations: int  #: rotations of all matrices
     target: str  #: name of the profile of `seconds`
-    seconds: float  #: predicted seconds of one call on the target, with encoded matrices
+    #: predicted seconds of one call on the target, with encoded matrices. All threads of the target work: on the profile
+    #: two-cores a call takes twice as many seconds of processor time.
+    seconds: float
     matrix_bytes: int  #: bytes of the encoded matrices
     key_bytes: int  #: bytes of the evaluation keys in memory
     loss: Loss  #: loss on calibration samples, in the simulation

@@ -21,6 +21,7 @@ from heliograph.ml.networks.simulation import Simulator, noise_of
 _SAMPLES = 512  # maximum samples of one simulation
 _FEW = 64  # samples of a first simulation, which refuses degrees that are far too low
 _SOME, _TRIALS = 192, 6  # samples of a simulation with one lower degree, and maximum number of these
+HALF = 0.5  #: probability from which a label is 1
 _GAIN = 0.02  # least share of the seconds that a lower degree must save
 
 
@@ -41,9 +42,9 @@ class Loss:
 
 
 def loss_of(
-    calibration: Calibration, classifies: bool, made: npt.NDArray[Any], beyond: Mapping[str, npt.NDArray[np.int64]]
+    calibration: Calibration, kind: str, made: npt.NDArray[Any], beyond: Mapping[str, npt.NDArray[np.int64]]
 ) -> Loss:
-    """Returns the loss of outputs [count, ...] of the first samples.
+    """Returns the loss of outputs [count, ...] of the first samples, for a kind of `Output`: class, labels or values.
 
     Samples with a value outside an interval count as wrong classes, because their answers are errors. For a regression one
     such sample is an infinite loss."""
@@ -54,26 +55,29 @@ def loss_of(
         relative = float(np.sqrt(np.mean((made.astype(np.float64) - exact) ** 2))) / spread
     which = np.unique(np.concatenate([*beyond.values(), np.zeros(0, np.int64)]))
     outside = len(which)
-    if not classifies:
+    if kind == "values":
         lost = relative if np.isfinite(relative) and not outside else np.inf
         return Loss(count, lost, None, relative, "relative error", outside)
     finite = np.isfinite(made.reshape(count, -1)).all(axis=1)
     finite[which] = False
+    if kind == "labels":
+        same = ((made.reshape(count, -1) > HALF) == (exact.reshape(count, -1) > HALF)).all(axis=1) & finite
+        return Loss(count, float(1 - same.mean()), float(same.mean()), relative, "share of samples of other labels", outside)
     classes, right = np.where(finite, made.reshape(count, -1).argmax(axis=1), -1), exact.reshape(count, -1).argmax(axis=1)
     agreement = float((classes == right).mean())
     if calibration.labels is None:
         return Loss(count, 1 - agreement, agreement, relative, "share of changed classes", outside)
     labels = calibration.labels[:count]
-    lost = float((right == labels).mean() - (classes == labels).mean())
+    lost = max(0.0, float((right == labels).mean() - (classes == labels).mean()))
     return Loss(count, lost, agreement, relative, "share of right classes lost", outside)
 
 
 class Search:
     """Fits polynomials and measures the loss of the network with them."""
 
-    def __init__(self, network: Network, calibration: Calibration, chooser: Chooser, classifies: bool) -> None:
+    def __init__(self, network: Network, calibration: Calibration, chooser: Chooser, kind: str) -> None:
         self._network, self._calibration, self._chooser = network, calibration, chooser
-        self._classifies = classifies
+        self._kind = kind
         self._fits: dict[tuple[str, int], Polynomial] = {}
 
     def fitted(self, name: str, degree: int) -> Polynomial:
@@ -97,12 +101,12 @@ class Search:
         """Returns the loss on the first calibration samples, with the noise of a chosen set."""
         noise = None if choice is None else noise_of(choice.parameters, choice.plan)
         some = self._calibration.samples[:samples]
-        return loss_of(self._calibration, self._classifies, *Simulator(self._network, polynomials, noise).outputs(some))
+        return loss_of(self._calibration, self._kind, *Simulator(self._network, polynomials, noise).outputs(some))
 
     def _is_hopeless(self, polynomials: Mapping[str, Polynomial], accuracy: float) -> bool:
         """Tells whether few samples show already that the loss is beyond `accuracy`."""
         few = self.loss(polynomials, samples=_FEW)
-        deviation = 3 * math.sqrt(max(few.lost, 1 / few.samples) / few.samples) if self._classifies else few.lost / 2
+        deviation = 3 * math.sqrt(max(few.lost, 1 / few.samples) / few.samples) if self._kind != "values" else few.lost / 2
         return len(self._calibration.samples) > 2 * _FEW and few.lost - deviation > accuracy
 
     def run(self, accuracy: float) -> tuple[dict[str, Polynomial], Choice, Loss]:
@@ -131,7 +135,9 @@ class Search:
                 "cannot compile this network: no parameter set has the levels of its longest part between two bootstraps; "
                 "use fewer layers without an activation between them, or pass parameters="
             )
-        labels = "" if self._calibration.labels is not None else "labels (calibrate=(samples, labels)), "
+        labels = (
+            "" if self._calibration.labels is not None or self._kind != "class" else "labels (calibrate=(samples, labels)), "
+        )
         raise AccuracyError(
             f"cannot compile this network within accuracy={accuracy:g}: with polynomials of degree at most {DEGREES[-1]} "
             f"its {best.kind} is {best.lost:.4g} on {best.samples} calibration samples. Pass a larger accuracy=, more "

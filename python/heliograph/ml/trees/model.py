@@ -14,6 +14,7 @@ from heliograph._common.arguments import array_of, described, flag, readable_byt
 from heliograph._common.exporters import export
 from heliograph._common.functions import concatenate, matmul, relinearize, square
 from heliograph._common.html import Rows
+from heliograph._common.origins import is_equal, made_by, require_maker
 from heliograph.ckks.functions import conjugate, multiply, sum_slots, within
 from heliograph.ckks.linear import LinearTransform
 from heliograph.exact import Parameters as ExactParameters
@@ -434,6 +435,11 @@ def _as_given(names: tuple[str, ...], samples: Any, what: str) -> tuple[str, ...
     return tuple(spelled[name] for name in names)
 
 
+def _are_same(a: EnsembleModel, b: EnsembleModel) -> bool:
+    """Tells whether two models have equal trees and clients."""
+    return is_equal(a._reader.ensemble, b._reader.ensemble) and is_equal(a._client, b._client)
+
+
 class EnsembleModel(Model):
     """A compiled ensemble of trees. `hg.ml.compile` makes one.
 
@@ -544,7 +550,7 @@ class EnsembleModel(Model):
         self._require_request(x)
         if self._program is None:
             self._program = program(self._complete.run)
-        return self._program(x)
+        return made_by(self._program(x), self)
 
     def _require_request(self, x: Any) -> None:
         shape = getattr(x, "shape", None)
@@ -571,8 +577,14 @@ class EnsembleModel(Model):
         """
         if not isinstance(secret, SecretKey):
             raise _core.DtypeError(f"answers are decrypted by a secret key, not by {described(secret)}")
-        values = self._client.decrypt(secret, answer, flag(unchecked, "unchecked"))
+        if not flag(unchecked, "unchecked"):
+            require_maker(answer, self, _are_same)
+        values = self._decrypted(secret, answer, flag(unchecked, "unchecked"))
         return values if like is None else values[: len(self._reader.matrix(like))]
+
+    def _decrypted(self, secret: Any, answer: Any, unchecked: bool) -> Floats:
+        """Returns the values [rows, outputs] of an answer of any copy of the model."""
+        return self._client.decrypt(secret, answer, unchecked)
 
     def clear(self, samples: Any) -> Floats:
         """Returns the values [count, outputs] of clear samples, in float64.
