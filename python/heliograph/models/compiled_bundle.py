@@ -205,7 +205,7 @@ class CompiledForm(Form):
     def predict_proba(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Returns the softmax of scores, or the probabilities of labels. Raises DtypeError for a network without."""
         if self._described["classes"] == "labels":
-            return np.clip(scores, 0, 1)
+            return np.asarray(np.clip(scores, 0, 1), dtype=np.float64)
         if self._described["classes"] is not True:
             return super().predict_proba(scores)
         powers = np.exp(scores - scores.max(-1, keepdims=True))
