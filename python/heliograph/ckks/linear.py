@@ -222,7 +222,7 @@ class BlockTransform:
         baby: int = 0,
         compact: bool | None = None,
     ) -> None:
-        """Encodes blocks [outputs][inputs]. A block is a mapping from the numbers of its nonzero diagonals to their values,
+        """Encodes blocks [outputs, inputs]. A block is a mapping from the numbers of its nonzero diagonals to their values,
         as in `LinearTransform.from_diagonals`, or None for zero.
 
         `period`, `level`, `baby` and `compact` are those of `LinearTransform.from_diagonals`; one `baby` serves all blocks.
@@ -300,7 +300,7 @@ def _table(blocks: Any) -> list[list[Any]]:
     rows = None if isinstance(blocks, Mapping) else listed(blocks)
     table = None if rows is None else [None if isinstance(row, Mapping) else listed(row) for row in rows]
     if not table or any(row is None for row in table):
-        raise _core.DtypeError("the blocks of a matrix must be a list of lists [outputs][inputs] of mappings")
+        raise _core.DtypeError("the blocks of a matrix must be a list of lists [outputs, inputs] of mappings")
     checked = [row for row in table if row is not None]
     if not checked[0] or any(len(row) != len(checked[0]) for row in checked):
         raise _core.ShapeError("the blocks of a matrix must be lists of equal lengths, with at least one input")
