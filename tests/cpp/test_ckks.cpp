@@ -382,9 +382,10 @@ TEST(CkksSets, AreSecureAndMatchTheirNames) {
         const std::size_t limbs = std::stoul(name.substr(name.find('l') + 1));
         EXPECT_EQ(p.level_limbs(0), limbs) << name;
       }
+      // Primes for N = 2^16 are 2^17 apart, so scales of few bits deviate more.
+      const double tolerance = spec.word_size == 32 || spec.log_scale < 32 ? 0.05 : 0.005;
       for (std::size_t level = 1; level <= p.top_level(); ++level)
-        EXPECT_NEAR(std::log2(p.scale(level)), spec.log_scale, spec.word_size == 32 ? 0.05 : 0.005)
-            << name << ending << level;
+        EXPECT_NEAR(std::log2(p.scale(level)), spec.log_scale, tolerance) << name << ending << level;
     }
   }
   const Parameters big = Parameters(ckks::named_spec("n16-l28")).on_device("null");
