@@ -86,7 +86,8 @@ def test_shipped_profiles() -> None:
         rates = profile_of(name).rates(p)
         assert rates.product(2) < rates.product(p.levels) < rates.bootstrap()
         assert rates.parts(5, 10, 3, 1) < rates.parts(5, 100, 3, 1)
-        assert profile_of(name).rates(p, key_level=2).rotation(2) <= rates.rotation(2)
+        # On a GPU one rotation of a small set takes the latency of its kernels, with either key.
+        assert profile_of(name).rates(p, key_level=2).rotation(2) < 1.2 * rates.rotation(2)
     assert profile_of().name in names()
     assert profile_of(profile_of("two-cores")).name == "two-cores"
     with pytest.raises(hg.ParameterError, match="there is no profile 'h9000', only"):
