@@ -186,8 +186,7 @@ def _last_step(model: Any) -> Any:
     if len(steps) > 1:
         raise ModelError(
             f"cannot compile a Pipeline with trees after {type(steps[0]).__name__}: trees must be its only step; "
-            f"transform the "
-            "samples before, and compile the last step"
+            "transform the samples before, and compile the last step"
         )
     return steps[-1]
 
@@ -265,7 +264,7 @@ def _of_xgboost(model: Any) -> tuple[Ensemble, Callable[[Any], Any] | None]:
 
 
 def _is_classifier(model: Any) -> bool:
-    """Tells whether a class of an estimator's is a classifier of its library."""
+    """Tells whether an estimator derives from a classifier of its library."""
     return any(base.__name__.endswith("Classifier") for base in type(model).__mro__)
 
 

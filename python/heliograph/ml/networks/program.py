@@ -92,10 +92,8 @@ class Circuit:
                 observer(cut.name, values[cut.name])
             for name in [n for n, last in users.items() if last == i and n not in kept]:
                 values.pop(name, None)
-        middle, constant = np.zeros(()), self.network.output.constant
-        result = self._form(
-            "", self.design.output_maps, constant, (float(middle), self.units.output), self.plan.output, values
-        )
+        constant, scaling = self.network.output.constant, (0.0, self.units.output)
+        result = self._form("", self.design.output_maps, constant, scaling, self.plan.output, values)
         # Without a figure for the noise, decryption accepts only declared bounds. Bounds that are known without the
         # intervals, such as those of small inputs beside larger constants, are not declared.
         return with_errors(result, (math.nan, _ARGUMENT_ERROR))
@@ -109,7 +107,6 @@ class Circuit:
         if place.before:
             u = _lowered(self._bootstrapped(u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
         fitted = self.polynomials[name]
-        low, high = fitted.low, fitted.high
         text = _guarded_text(label, fitted) if self.guard else ""
         coefficients = [c / self.units.values[name] for c in fitted.coefficients]
         u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))

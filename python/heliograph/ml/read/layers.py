@@ -11,6 +11,7 @@ from heliograph.ml.graph import Shape
 from heliograph.ml.kernels import window_counts
 from heliograph.ml.read.call import Call, Step
 from heliograph.ml.read.operators import count_inputs, operator, reshaped
+from heliograph.ml.shapes import REDUCTIONS
 
 
 def _sizes(call: Call, name: str, default: Sequence[int]) -> tuple[int, ...]:
@@ -261,19 +262,7 @@ def softmax(call: Call) -> list[Step]:
 # ---- reductions ----
 
 
-@operator(
-    *[
-        "ReduceL1",
-        "ReduceL2",
-        "ReduceLogSumExp",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceProd",
-        "ReduceSum",
-        "ReduceSumSquare",
-    ]
-)
+@operator(*REDUCTIONS)
 def reduction(call: Call) -> list[Step]:
     """Read a reduction. The axes are an attribute before opset 18 (ReduceSum: 13) and an input after."""
     count_inputs(call, 1, 2)
