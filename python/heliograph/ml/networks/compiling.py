@@ -10,11 +10,12 @@ import numpy as np
 from heliograph import _core, ckks
 from heliograph._common.arguments import count_of, flag, of_kind, readable_bytes, real
 from heliograph.ml.graph import Graph
-from heliograph.ml.networks.calibration import Calibration, calibrated, require_classes
+from heliograph.ml.networks.calibration import Calibration, calibrated, require_classes, split
 from heliograph.ml.networks.cuts import Network, network_of
 from heliograph.ml.networks.evaluation import require_known
 from heliograph.ml.networks.forecast import seconds_of
 from heliograph.ml.networks.model import NetworkModel
+from heliograph.ml.networks.primitives import with_primitives
 from heliograph.ml.networks.program import Circuit, level_key_bytes, matrices, matrix_bytes
 from heliograph.ml.networks.report import Approximated, NetworkReport
 from heliograph.ml.networks.search import HALF, Loss, Search
@@ -76,7 +77,8 @@ def compile_graph(
     lean, compact = flag(lean, "lean"), None if compact is None else flag(compact, "compact")
     profile = profile_of(target)
     require_known(graph)
-    network = network_of(graph)
+    samples, _ = split(calibrate, tuple(graph.shapes[graph.inputs[0]]))
+    network = network_of(with_primitives(graph, samples))
     calibration = calibrated(network, calibrate, margin)
     several = int(np.prod(network.output.shape)) >= 2
     if classifies is not None and flag(classifies, "classifies") and not several:
@@ -133,6 +135,8 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
     for cut in network.activations:
         assert cut.node is not None
         fitted = polynomials[cut.name]
+        if fitted.is_identity:
+            continue
         alone, _ = Simulator(network, {cut.name: fitted}).outputs(samples)
         error = float(np.sqrt(np.mean((alone - exact) ** 2))) / spread
         place = plan.places[cut.name]

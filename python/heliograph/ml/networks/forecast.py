@@ -38,10 +38,13 @@ def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters |
             continue
         total += _maps(circuit, rates, name, place.form, place.filled)
         count = design.layouts[name].ciphertexts
-        fitted = circuit.polynomials[name]
-        middle = max(2, place.argument - fitted.depth // 2)
-        products = products_of(fitted.degree) + circuit.guard  # a guard is a square, without the key switch of a product
-        total += count * products * rates.product(middle)
+        fitted = circuit.polynomials.get(name)
+        if fitted is None:  # a product of two cuts
+            total += count * rates.product(place.argument)
+        elif fitted.depth or place.before or place.after:
+            middle = max(2, place.argument - fitted.depth // 2)
+            products = products_of(fitted.degree) + circuit.guard  # a guard is a square, without a product's key switch
+            total += count * products * rates.product(middle)
         total += count * (place.before + place.after) * _bootstrap(rates, place.before or place.after)
     return total + _maps(circuit, rates, "", plan.output)
 
@@ -54,10 +57,11 @@ def _maps(circuit: Circuit, rates: Rates, name: str, level: int, filled: bool = 
     """Returns the seconds of the maps of one argument, whose result is at a level."""
     design, units = circuit.design, circuit.units
     maps: Any = design.maps[name] if name else design.output_maps
-    half = units.arguments[name][1] if name else units.output
-    total = _CONSTANT * rates.rotation(max(1, level)) * (design.layouts[name] if name else design.output).ciphertexts
+    factors = name != "" and name not in units.arguments
+    half = 1.0 if factors else units.arguments[name][1] if name else units.output
+    total = 0.0 if factors else _CONSTANT * rates.rotation(max(1, level)) * (design.layouts[name] if name else design.output).ciphertexts
     for m in maps:
-        if m.factor is not None and not is_one(m.factor * units.values[m.source] / half):
+        if m.factor is not None and not factors and not is_one(m.factor * units.values[m.source] / half):
             total += rates.constant_product(level + 1) * design.layouts[m.source].ciphertexts
         if len(m.diagonals) > 1:
             total += _blocks(rates, level, m)
