@@ -73,7 +73,9 @@ class Builder:
     def dense(self, x: str, outputs: int) -> str:
         inputs = self.shapes[x][-1]
         weight = self.rng.normal(size=(outputs, inputs)) / math.sqrt(inputs)
-        return self._add("dense", (x,), (*self.shapes[x][:-1], outputs), weight=weight, bias=self.rng.normal(size=outputs) / 10)
+        return self._add(
+            "dense", (x,), (*self.shapes[x][:-1], outputs), weight=weight, bias=self.rng.normal(size=outputs) / 10
+        )
 
     def matmul(self, x: str, y: str) -> str:
         (*lead, rows, _), columns = self.shapes[x], self.shapes[y][-1]

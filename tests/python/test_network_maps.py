@@ -15,7 +15,6 @@ from heliograph.ml.interpreter import run
 from heliograph.ml.networks.cuts import Network, network_of
 from heliograph.ml.networks.design import design_of
 from heliograph.ml.networks.diagonals import diagonals_of, turns_of
-from heliograph.ml.networks.evaluation import evaluate
 from heliograph.ml.networks.filled import filled_of
 from heliograph.ml.networks.layouts import packed, raster, strided
 from network_graphs import Builder, residual

@@ -89,9 +89,7 @@ def _counted(
     }
 
 
-def split(
-    calibrate: Any, shape: tuple[int, ...]
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64] | None]:
+def split(calibrate: Any, shape: tuple[int, ...]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64] | None]:
     """Returns calibration samples [count, ...] and class numbers; None without them.
 
     Raises the errors of `samples_of` and `labels_of`."""

@@ -43,7 +43,7 @@ def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters |
             total += count * rates.product(place.argument)
         elif fitted.depth or place.before or place.after:
             middle = max(2, place.argument - fitted.depth // 2)
-            products = products_of(fitted.degree) + circuit.guard  # a guard is a square, without a product's key switch
+            products = products_of(fitted.degree) + circuit.guard  # a guard's square has no key switch
             total += count * products * rates.product(middle)
         total += count * (place.before + place.after) * _bootstrap(rates, place.before or place.after)
     return total + _maps(circuit, rates, "", plan.output)
@@ -59,7 +59,11 @@ def _maps(circuit: Circuit, rates: Rates, name: str, level: int, filled: bool = 
     maps: Any = design.maps[name] if name else design.output_maps
     factors = name != "" and name not in units.arguments
     half = 1.0 if factors else units.arguments[name][1] if name else units.output
-    total = 0.0 if factors else _CONSTANT * rates.rotation(max(1, level)) * (design.layouts[name] if name else design.output).ciphertexts
+    total = (
+        0.0
+        if factors
+        else _CONSTANT * rates.rotation(max(1, level)) * (design.layouts[name] if name else design.output).ciphertexts
+    )
     for m in maps:
         if m.factor is not None and not factors and not is_one(m.factor * units.values[m.source] / half):
             total += rates.constant_product(level + 1) * design.layouts[m.source].ciphertexts

@@ -1,7 +1,7 @@
 """Rewriting of normalizations, softmax and matrix products of computed values to linear maps, activations and products.
 
-`with_primitives` runs before calibration, and needs samples only for the range of a softmax. `with_factors` prepares products,
-and is repeated when a file is read.
+`with_primitives` runs before calibration, and needs samples only for the range of a softmax. `with_factors` prepares
+products, also when a file is read.
 """
 
 from __future__ import annotations
