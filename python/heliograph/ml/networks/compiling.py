@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ def compile_graph(
     parameters: ckks.Parameters | None = None,
     lean: bool = False,
     compact: bool | None = None,
+    masks: Container[str] = (),
 ) -> NetworkModel:
     """Compiles a canonical graph of a multilayer perceptron or a convolutional network for encrypted inputs, by CKKS.
 
@@ -59,6 +60,8 @@ def compile_graph(
     encoded matrices are not kept in memory, and are made again for each call. With `compact`
     matrices take about a tenth of the memory, and each product transforms them again (`hg.ckks.LinearTransform`). By default
     they are compact if all of them would take more than half of the free memory.
+
+    `masks` are values of the graph that are masks of softmax (`Preparation.joined`).
 
     `target` names the profile of the machine for which seconds are predicted (`heliograph profile`): a name or a path; by
     default the device in use. `limit` refuses larger predicted seconds or bytes.
@@ -78,7 +81,7 @@ def compile_graph(
     profile = profile_of(target)
     require_known(graph)
     samples, _ = split(calibrate, tuple(graph.shapes[graph.inputs[0]]))
-    network = network_of(with_primitives(graph, samples))
+    network = network_of(with_primitives(graph, samples, masks))
     calibration = calibrated(network, calibrate, margin)
     several = int(np.prod(network.output.shape)) >= 2
     if classifies is not None and flag(classifies, "classifies") and not several:

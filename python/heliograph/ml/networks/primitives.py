@@ -7,7 +7,7 @@ products, also when a file is read.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ _SPAN = 16.0  # longest range of the arguments of exp
 _SQUARINGS = 6  # maximum squarings of a softmax
 _SAMPLES = 256  # samples for the ranges of a softmax
 _BATCH = 64
+_MOVES = ("reshape", "transpose", "broadcast", "slice")  # operations of masks
 
 
 def client_part(graph: Graph) -> tuple[Node, ...]:
@@ -73,20 +74,25 @@ class _Writer:
         return self.put("dense", (value,), shape, weight=weight, bias=np.zeros(len(weight)))
 
 
-def with_primitives(graph: Graph, samples: npt.NDArray[np.float32]) -> Graph:
+def with_primitives(graph: Graph, samples: npt.NDArray[np.float32], masks: Container[str] = ()) -> Graph:
     """Returns a canonical graph without normalizations, and without softmax and matrix products of computed values.
 
-    A softmax at the end stays, because the client computes it. `samples` [count, ...] are calibration samples. Raises
-    ModelError for a matrix product of too many terms, and for a softmax whose range is too long."""
+    A softmax at the end stays, because the client computes it. `samples` [count, ...] are calibration samples. `masks` are
+    values of 0 and 1, which the graph adds to the arguments of a softmax in place of large negative numbers and 0. Raises
+    ModelError for a matrix product of too many terms, for a softmax whose range is too long, and for another use of a mask."""
     kept = {node.output for node in client_part(graph)}
     rules: dict[str, Callable[[_Writer, Node], None]] = {
         "normalize": _normalized,
         "matmul": _multiplied,
-        "softmax": lambda writer, node: _softmax(writer, node, _seen(graph, node.inputs[0], samples)),
+        "softmax": lambda writer, node: _softmax(writer, node, *_masked(graph, nodes, shapes, node.inputs[0], samples, masks)),
     }
     nodes: list[Node] = []
     shapes = {name: tuple(shape) for name, shape in graph.shapes.items()}
+    dropped = {node.inputs[0] for node in graph.nodes if node.operation == "softmax" and _mask_of(graph, node.inputs[0], masks)}
     for node in graph.nodes:
+        if node.output in dropped:
+            _require_one_use(graph, node)
+            continue
         if node.operation in rules and node.output not in kept:
             rules[node.operation](_Writer(graph, nodes, shapes, node), node)
         else:
@@ -126,12 +132,49 @@ def _is_product(graph: Graph, node: Node) -> bool:
     return node.operation == "multiply" and not any(name in graph.constants for name in node.inputs)
 
 
-def _seen(graph: Graph, value: str, samples: npt.NDArray[np.float32]) -> Array:
-    """Returns a value on calibration samples [count, ...]."""
-    nodes = graph.nodes
-    count = next((i + 1 for i, node in enumerate(nodes) if node.output == value), 0)
-    part = Graph(graph.inputs, (value,), nodes[:count], graph.shapes, graph.constants, graph.name)
-    return np.concatenate([evaluate(part, some)[value] for some in batches(samples[:_SAMPLES], _BATCH)])
+def _mask_of(graph: Graph, value: str, masks: Container[str]) -> tuple[str, str] | None:
+    """Returns the two summands of a value that adds a mask, the mask last; None for any other value."""
+    node = graph.maker(value)
+    if node is None or node.operation != "add":
+        return None
+    for one, two in (node.inputs, node.inputs[::-1]):
+        name: str | None = two
+        while name is not None and name not in masks:
+            maker = graph.maker(name)
+            name = maker.inputs[0] if maker is not None and maker.operation in _MOVES else None
+        if name is not None:
+            return one, two
+    return None
+
+
+def _require_one_use(graph: Graph, node: Node) -> None:
+    """Raises ModelError if another node than a softmax reads the sum of a mask and other values."""
+    for user in graph.users(node.output):
+        if user.operation != "softmax":
+            raise ModelError(
+                f"cannot compile node {user.source or user.output} ({user.operation}) for encrypted data: a mask of large "
+                "negative numbers must be added to the argument of a softmax only"
+            )
+
+
+def _masked(
+    graph: Graph,
+    nodes: list[Node],
+    shapes: dict[str, Shape],
+    value: str,
+    samples: npt.NDArray[np.float32],
+    masks: Container[str],
+) -> tuple[str, str, Array]:
+    """Returns the argument of a softmax without its mask, the mask or "", and the argument on calibration samples [count, ...],
+    with -infinity where it is masked. `nodes` are the rewritten nodes before the softmax."""
+    found = _mask_of(graph, value, masks)
+    names = (value,) if found is None else found
+    part = Graph(graph.inputs, names, tuple(nodes), shapes, graph.constants, graph.name)
+    seen = [evaluate(part, some) for some in batches(samples[:_SAMPLES], _BATCH)]
+    arguments, *rest = (np.concatenate([one[name] for one in seen]) for name in names)
+    if found is None:
+        return value, "", arguments
+    return (*found, np.where(np.broadcast_to(rest[0], arguments.shape) > 0.5, arguments, -np.inf))
 
 
 def _normalized(writer: _Writer, node: Node) -> None:
@@ -175,25 +218,27 @@ def _multiplied(writer: _Writer, node: Node) -> None:
     writer.put("sum", (product,), (*lead, rows, columns), node.output, axes=(rank - 1,), keepdims=False)
 
 
-def _softmax(writer: _Writer, node: Node, seen: Array) -> None:
+def _softmax(writer: _Writer, node: Node, value: str, mask: str, seen: Array) -> None:
     """exp(x - c) divided by its sum, where c is the largest argument of a row on the calibration samples.
 
     If the sums would span too large a range for one polynomial of 1 / x, exp((x - c) / 2^k) is divided by its sum, and the
-    result is squared and divided by its sum k times."""
-    (value,), axis = node.inputs, int(node.attributes["axis"])
-    shape = writer.shape(value)
+    result is squared and divided by its sum k times. Masked exponentials are multiplied by 0."""
+    axis = int(node.attributes["axis"])
+    shape = writer.shape(node.inputs[0])
     axis %= len(shape)
     order = (*(i for i in range(len(shape)) if i != axis), axis)
     turned = tuple(shape[i] for i in order)
     seen = np.moveaxis(np.asarray(seen, np.float64), axis + 1, -1)
-    top = seen.max(axis=-1, keepdims=True)
-    largest = top.max(axis=0)
+    top = seen.max(axis=-1, keepdims=True).max(axis=0)
+    largest = np.where(np.isfinite(top), top, 0.0)  # 0: a row that is masked in all samples
     halvings = _halvings(node, seen - largest)
-    x = value if turned == shape and axis == len(shape) - 1 else writer.put("transpose", (value,), turned, permutation=order)
+    x = _turned(writer, value, shape, order)
     scale = 2.0**-halvings
     x = writer.put("scale", (x,), turned, factor=np.float64(scale), offset=-scale * np.broadcast_to(largest, turned))
     ones = np.ones((turned[-1], turned[-1]))
     part = writer.function(x, "exp", "exp")
+    if mask:
+        part = writer.put("multiply", (part, _turned(writer, mask, shape, order)), turned)
     for i in range(halvings + 1):
         inverse = writer.function(writer.summed(part, ones), "reciprocal", "inverse sum")
         part = writer.put("multiply", (part, inverse), turned)
@@ -203,19 +248,30 @@ def _softmax(writer: _Writer, node: Node, seen: Array) -> None:
     writer.put("transpose", (part,), shape, node.output, permutation=back)
 
 
+def _turned(writer: _Writer, value: str, shape: Shape, order: tuple[int, ...]) -> str:
+    """Returns a value, repeated to a shape, with other axes."""
+    if writer.shape(value) != shape:
+        value = writer.put("broadcast", (value,), shape, shape=shape)
+    if order == tuple(range(len(shape))):
+        return value
+    return writer.put("transpose", (value,), tuple(shape[i] for i in order), permutation=order)
+
+
 def _halvings(node: Node, arguments: Array) -> int:
-    """Returns k such that the sums of exp(arguments / 2^k) along the last axis have a small ratio."""
-    if not np.isfinite(arguments).all():
+    """Returns k such that the sums of exp(arguments / 2^k) along the last axis have a small ratio. Masked arguments are
+    -infinity."""
+    inside = np.isfinite(arguments)
+    if np.isnan(arguments).any() or np.isposinf(arguments).any() or not inside.any(axis=-1).all():
         raise ModelError(
-            f"cannot compile node {node.source or node.output} (softmax): its argument is not finite on the calibration "
-            "samples"
+            f"cannot compile node {node.source or node.output} (softmax): its arguments must be finite on the calibration "
+            "samples, and each row must have an argument that is not masked"
         )
+    span = float(np.ptp(arguments[inside]))
     for k in range(_SQUARINGS + 1):
-        z = arguments / 2**k
-        sums = np.exp(z).sum(axis=-1)
-        if sums.max() <= _RATIO * sums.min() and np.ptp(z) <= _SPAN:
+        sums = np.exp(arguments / 2**k).sum(axis=-1)
+        if sums.max() <= _RATIO * sums.min() and span <= _SPAN * 2**k:
             return k
     raise ModelError(
         f"cannot compile node {node.source or node.output} (softmax) for encrypted data: its arguments span "
-        f"{np.ptp(arguments):.4g} on the calibration samples, and may span at most {_SPAN * 2**_SQUARINGS:g}"
+        f"{span:.4g} on the calibration samples, and may span at most {_SPAN * 2**_SQUARINGS:g}"
     )
