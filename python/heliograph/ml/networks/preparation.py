@@ -1,7 +1,7 @@
 """Models of several inputs, or of inputs that the client prepares in the clear: token numbers, masks.
 
-The client computes a graph of cheap operations, such as look-ups of embeddings (`ml.partition`). Its results, divided by their
-calibrated ranges, are one vector, which the network takes as its input.
+The client computes a graph of cheap operations, such as look-ups of embeddings (`ml.partition`). Its results, divided by
+their calibrated ranges, are one vector, which the network takes as its input.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ class Preparation:
                 continue
             scale = float(np.abs(values).max()) * margin
             if not math.isfinite(scale):
-                raise ModelError(
-                    f"cannot encrypt value {name} of the model: it must be finite on the calibration samples"
-                )
+                raise ModelError(f"cannot encrypt value {name} of the model: it must be finite on the calibration samples")
             parts.append(Part(name, shape, scale or 1.0))
         return Preparation(partition, tuple(parts))
 

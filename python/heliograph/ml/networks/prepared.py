@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import ckks
+from heliograph._common.exporters import export
 from heliograph._common.html import Rows
 from heliograph.ml.model import Model
 from heliograph.ml.networks.model import NetworkModel
@@ -56,7 +57,9 @@ class PreparedModel(Model):
         return self.network.outputs
 
     def prepare(self, samples: Any) -> Floats:
-        """Returns the vectors [count, features] that the client encrypts. Raises ShapeError, DtypeError, PlaintextRangeError."""
+        """Returns the vectors [count, features] that the client encrypts.
+
+        Raises ShapeError, DtypeError, PlaintextRangeError."""
         return self.preparation(samples)
 
     def encrypt(self, key: Any, samples: Any, *, unchecked: bool = False) -> ckks.Tensor:
@@ -90,6 +93,13 @@ class PreparedModel(Model):
     def score(self, samples: Any, targets: Any, *, fhe: str = "simulate") -> float:
         """Returns the share of samples of the right class, or a regression's R^2, as `NetworkModel.score`."""
         return self.network.score(self.prepare(samples), targets, fhe=fhe)
+
+    def export(self, path: Any, **texts: Any) -> Any:
+        """Writes the model as a model bundle (`hg.ModelBundle`) and returns it. Its client's half has the constants of the
+        client's operations, such as a table of embeddings.
+
+        `texts` are `name`, `version`, `title` and `labels` of the classes. Raises ParameterError, OSError."""
+        return export("network.prepared", self, path, **texts)
 
     def _rows(self) -> Rows:
         parts = ", ".join(f"{part.name} {part.shape}" for part in self.preparation.parts)

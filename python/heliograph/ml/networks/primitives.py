@@ -78,17 +78,27 @@ def with_primitives(graph: Graph, samples: npt.NDArray[np.float32], masks: Conta
     """Returns a canonical graph without normalizations, and without softmax and matrix products of computed values.
 
     A softmax at the end stays, because the client computes it. `samples` [count, ...] are calibration samples. `masks` are
-    values of 0 and 1, which the graph adds to the arguments of a softmax in place of large negative numbers and 0. Raises
-    ModelError for a matrix product of too many terms, for a softmax whose range is too long, and for another use of a mask."""
+    values of 0 and 1, which the graph adds to the arguments of a softmax in place of large negative numbers and 0.
+
+    Raises ModelError for a matrix product of too many terms, for a softmax whose range is too long, and for another use of
+    a mask."""
     kept = {node.output for node in client_part(graph)}
+
+    def softmax(writer: _Writer, node: Node) -> None:
+        _softmax(writer, node, *_masked(graph, nodes, shapes, node.inputs[0], samples, masks))
+
     rules: dict[str, Callable[[_Writer, Node], None]] = {
         "normalize": _normalized,
         "matmul": _multiplied,
-        "softmax": lambda writer, node: _softmax(writer, node, *_masked(graph, nodes, shapes, node.inputs[0], samples, masks)),
+        "softmax": lambda writer, node: _softmax(
+            writer, node, *_masked(graph, nodes, shapes, node.inputs[0], samples, masks)
+        ),
     }
     nodes: list[Node] = []
     shapes = {name: tuple(shape) for name, shape in graph.shapes.items()}
-    dropped = {node.inputs[0] for node in graph.nodes if node.operation == "softmax" and _mask_of(graph, node.inputs[0], masks)}
+    dropped = {
+        node.inputs[0] for node in graph.nodes if node.operation == "softmax" and _mask_of(graph, node.inputs[0], masks)
+    }
     for node in graph.nodes:
         if node.output in dropped:
             _require_one_use(graph, node)
@@ -165,8 +175,9 @@ def _masked(
     samples: npt.NDArray[np.float32],
     masks: Container[str],
 ) -> tuple[str, str, Array]:
-    """Returns the argument of a softmax without its mask, the mask or "", and the argument on calibration samples [count, ...],
-    with -infinity where it is masked. `nodes` are the rewritten nodes before the softmax."""
+    """Returns the argument of a softmax without its mask, the mask or "", and the argument on calibration samples.
+
+    These [count, ...] are -infinity where they are masked. `nodes` are the rewritten nodes before the softmax."""
     found = _mask_of(graph, value, masks)
     names = (value,) if found is None else found
     part = Graph(graph.inputs, names, tuple(nodes), shapes, graph.constants, graph.name)
