@@ -271,6 +271,8 @@ def _require_small(node: Node, form: Form, shape: Shape) -> None:
     elif node.operation == "convolution":
         weight = np.shape(node.attributes["weight"])
         grow = weight[0] // int(node.attributes["groups"]) * weight[2] * weight[3]
+    elif node.operation == "shifts":
+        grow = int(node.attributes["count"])
     count = sum(len(terms.rows) for terms in form.maps.values()) * grow
     if node.operation == "convolution":
         count //= max(1, int(np.prod(node.attributes["strides"])))

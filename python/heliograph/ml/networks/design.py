@@ -11,9 +11,13 @@ from heliograph.ml.networks.cuts import Cut, Form, Network
 from heliograph.ml.networks.diagonals import Diagonals, cost_of, diagonals_of, turns_of
 from heliograph.ml.networks.filled import Filled, filled_of
 from heliograph.ml.networks.layouts import Layout, packed, power, raster, strided
+from heliograph.ml.networks.propagation import carried
 from heliograph.ml.networks.terms import Terms
 
 _STRIDES = (1, 2, 4, 8)  # distances of pixels, in those of the layout before, that are tried
+
+_LARGE = 1 << 21  # weights of a map from which only layouts are tried that linear operations keep
+_CIPHERTEXT = 100.0  # cost of an activation of one ciphertext, in products with a diagonal
 
 _FILLED_GAIN = 0.9  # largest cost, relative to the plain map, with which filled copies are offered
 
@@ -85,28 +89,41 @@ def _layouts(network: Network, slots: int) -> dict[str, Layout]:
         if cut.is_product and cut.form is not None:
             one, two = cut.form.maps
             partners |= {one: two, two: one}
-    for cut in network.cuts:
+    graph, cuts = network.graph, {cut.name: cut for cut in network.cuts}
+    first = network.cuts[0]
+    layouts[first.name] = raster(first.shape, slots)
+    kept: dict[str, tuple[Layout, ...]] = {first.name: (layouts[first.name],)}
+    for node in graph.nodes:
+        operands = [found for name in node.inputs if (found := kept.get(name))]
+        shape = tuple(graph.shapes[node.output])
+        kept[node.output] = carried(node, operands[0], shape) if operands else ()
+        cut = cuts.get(node.output)
+        if cut is None or cut.form is None:
+            continue
         partner = partners.get(cut.name)
-        if cut.form is None:
-            layouts[cut.name] = raster(cut.shape, slots)
-        elif partner in layouts and cut.node is not None and cut.node.attributes.get("function") == "identity":
+        if partner in layouts and node.attributes.get("function") == "identity":
             layouts[cut.name] = layouts[partner]
         else:
-            layouts[cut.name] = _layout(cut, cut.form, layouts, slots)
+            layouts[cut.name] = _layout(cut, cut.form, layouts, slots, kept[node.output])
+        kept[cut.name] = (layouts[cut.name],)
     return layouts
 
 
-def _layout(cut: Cut, form: Form, layouts: Mapping[str, Layout], slots: int) -> Layout:
-    """Returns the layout of an activation: that of a cut that it adds in place, else the cheapest of some layouts."""
+def _layout(cut: Cut, form: Form, layouts: Mapping[str, Layout], slots: int, kept: tuple[Layout, ...]) -> Layout:
+    """Returns the layout of an activation: that of a cut that it adds in place, else the cheapest of some layouts, among them
+    the layouts that linear operations keep."""
     for name, terms in form.maps.items():
         if terms.factor() is not None and layouts[name].shape == cut.shape:
             return layouts[name]
-    candidates = _candidates(cut, [layouts[name] for name in form.maps], slots)
+    if kept and sum(len(terms.weights) for terms in form.maps.values()) > _LARGE:
+        return min(kept, key=lambda layout: layout.period)
+    candidates = list(dict.fromkeys([*_candidates(cut, [layouts[name] for name in form.maps], slots), *kept]))
     if len(candidates) == 1:
         return candidates[0]
     best, least = candidates[0], math.inf
     for candidate in candidates:
         cost = sum(cost_of(diagonals_of(terms, layouts[name], candidate)) for name, terms in form.maps.items())
+        cost += _CIPHERTEXT * candidate.ciphertexts
         cost += 1e-3 * candidate.period  # of equally cheap layouts the smallest, which later maps read by fewer diagonals
         if cost < least:
             best, least = candidate, cost

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -99,7 +100,7 @@ def diagonals_of(terms: Terms, source: Layout, target: Layout) -> dict[tuple[int
     low, high = min(source.period, slots), min(target.period, slots)
     pairs = (rows // slots) * source.ciphertexts + cols // slots
     numbers = [int(pair) for pair in _present(pairs)]
-    chosen = [pairs == pair for pair in numbers] if len(numbers) > 1 else [np.ones(len(pairs), dtype=bool)]
+    chosen = _groups(pairs, numbers)
     entries = [(rows[some] % slots, cols[some] % slots, terms.weights[some]) for some in chosen]
     names = [divmod(pair, source.ciphertexts) for pair in numbers]
     best: dict[tuple[int, int], Diagonals] | None = None
@@ -108,6 +109,15 @@ def diagonals_of(terms: Terms, source: Layout, target: Layout) -> dict[tuple[int
         made = made if len(made) < 2 else _shared(made)
         best = made if best is None or cost_of(made) < cost_of(best) else best
     return {} if best is None or not names else best
+
+
+def _groups(pairs: Indices, numbers: list[int]) -> list[Indices | slice]:
+    """Returns the positions of each number, ascending."""
+    if len(numbers) < 2:
+        return [slice(None)]
+    order = np.argsort(pairs, kind="stable")
+    ends = np.searchsorted(pairs[order], [*numbers, numbers[-1] + 1])
+    return [order[a:b] for a, b in pairwise(ends)]
 
 
 #: Makes the diagonals of entries (rows, columns, weights, period of the input, period of the output, alone).

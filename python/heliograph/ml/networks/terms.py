@@ -208,6 +208,15 @@ def _sum(node: Node, terms: Terms, shape: Shape) -> Terms:
     return Terms(shape, terms.columns, rows, terms.cols, terms.weights, distinct)
 
 
+def _shifts(node: Node, terms: Terms, shape: Shape) -> Terms:
+    count, axis = int(node.attributes["count"]), int(node.attributes["axis"])
+    index = [np.tile(at, count) for at in _positions(terms)]
+    shift = np.repeat(np.arange(count, dtype=np.int64), len(terms.rows))
+    index[axis] = (index[axis] - shift) % terms.shape[axis]
+    rows = np.asarray(np.ravel_multi_index((shift, *index), shape), dtype=np.int64) if len(shift) else terms.rows[:0]
+    return Terms(shape, terms.columns, rows, np.tile(terms.cols, count), np.tile(terms.weights, count), terms.distinct // 2)
+
+
 #: For each linear operation of one operand: the function of a node, triplets of its operand, and the result's shape.
 PUSHES: Mapping[str, Callable[[Node, Terms, Shape], Terms]] = {
     "dense": _dense,
@@ -217,6 +226,7 @@ PUSHES: Mapping[str, Callable[[Node, Terms, Shape], Terms]] = {
     "transpose": _transpose,
     "slice": _slice,
     "pad": _pad,
+    "shifts": _shifts,
     "sum": _sum,
 }
 
