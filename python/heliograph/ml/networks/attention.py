@@ -45,8 +45,9 @@ class Attention:
         whole = (count, *lead, count, inner)
         require_terms(self.first, whole)
         place = len(lead)
-        keys = writer.turned(right, (*range(place), place + 1, place))
-        keys = writer.put("shifts", (keys,), whole, axis=place, count=count)
+        left = _kept(writer, left, "queries")
+        right = writer.turned(_kept(writer, right, "keys"), (*range(place), place + 1, place))
+        keys = writer.put("shifts", (right,), whole, axis=place, count=count)
         queries = writer.put("broadcast", (left,), whole, shape=whole)
         product = writer.put("multiply", (queries, keys), whole)
         value = writer.put("sum", (product,), whole[:-1], axes=(len(whole) - 1,), keepdims=False)
@@ -72,11 +73,26 @@ class Attention:
         lead, count, inner = shape[:-2], shape[-2], shape[-1]
         whole = (count, *lead, count, inner)
         require_terms(self.product, whole)
+        right = _kept(writer, right, "values")
         turned = writer.put("shifts", (right,), whole, axis=len(lead), count=count)
         each = writer.put("reshape", (weights,), (*whole[:-1], 1), shape=(*whole[:-1], 1))
         each = writer.put("broadcast", (each,), whole, shape=whole)
         product = writer.put("multiply", (turned, each), whole)  # the layout is that of the first factor
         writer.put("sum", (product,), whole[1:], self.product.output, axes=(0,), keepdims=False)
+
+
+def _kept(writer: Writer, value: str, part: str) -> str:
+    """Returns a value with an identity before the operations that move its elements, so that a matrix of features and the
+    turns by tokens are two maps."""
+    moves: list[Node] = []
+    node = writer.maker(value)
+    while node is not None and node.operation in ("reshape", "transpose"):
+        moves.insert(0, node)
+        node = writer.maker(node.inputs[0])
+    value = writer.function(moves[0].inputs[0] if moves else value, "identity", part)
+    for node in moves:
+        value = writer.put(node.operation, (value,), writer.shape(node.output), **node.attributes)
+    return value
 
 
 def require_terms(node: Node, whole: Shape) -> None:

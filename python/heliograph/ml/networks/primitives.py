@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -84,7 +85,25 @@ class _Rewriting:
                 self._softmax(writer, node)
             else:
                 self._nodes.append(node)
+        for name in ends:
+            self._keep(name)
         return Graph(graph.inputs, graph.outputs, tuple(self._nodes), self._shapes, graph.constants, graph.name)
+
+    def _keep(self, value: str) -> None:
+        """Inserts an identity after a value and the operations that move its elements."""
+        while True:
+            users = [node for node in self._nodes if value in node.inputs]
+            if len(users) != 1 or users[0].operation not in ("reshape", "transpose") or value in self._graph.outputs:
+                break
+            value = users[0].output
+        if not users or value in self._graph.outputs:
+            return
+        place = next(i for i, node in enumerate(self._nodes) if node.output == value)
+        made, source = f"{value}/kept", self._nodes[place].source
+        attributes = {"function": "identity", "parameters": {}}
+        self._nodes = [replace(n, inputs=tuple(made if i == value else i for i in n.inputs)) for n in self._nodes]
+        self._nodes.insert(place + 1, Node("activation", (value,), made, attributes, f"{source} (sum)"))
+        self._shapes[made] = self._shapes[value]
 
     def _seen(self, value: str, mask: str) -> Array:
         """Returns a value on calibration samples [count, ...], -infinity where it is masked."""

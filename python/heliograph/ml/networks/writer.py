@@ -29,6 +29,10 @@ class Writer:
         self._shapes[name] = result
         return name
 
+    def maker(self, value: str) -> Node | None:
+        """Returns the written node that makes a value; None for others."""
+        return next((node for node in self._nodes if node.output == value), None)
+
     def shape(self, value: str) -> Shape:
         """Returns the shape of a value."""
         return tuple(self._shapes[value])
