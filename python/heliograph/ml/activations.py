@@ -132,6 +132,7 @@ def reciprocal(x: Array) -> Array:
 
 #: Functions of `activation` nodes by name. Each takes an array of floats, and its parameters by keyword.
 FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "identity": np.asarray,
     "abs": np.abs,
     "celu": celu,
     "clip": clip,

@@ -1,23 +1,27 @@
 """Division of a network at its activations.
 
 A cut is a tensor that is encrypted or results from an activation. Everything between cuts is a sum of linear maps and a
-constant: a `Form`. A product of two tensors becomes the difference of two squares, which are activations.
+constant: a `Form`. A product of two tensors becomes the difference of two squares, which are activations. Maximum pools
+become maxima of pairs (`pools`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Array, Graph, Node, Shape, floats
+from heliograph.ml.interpreter import CANONICAL
 from heliograph.ml.networks.evaluation import function_of
-from heliograph.ml.networks.terms import PUSHES, Floats, Terms, concatenated
+from heliograph.ml.networks.pools import without_pools
+from heliograph.ml.networks.terms import PUSHES, Floats, Indices, LinearMap, Terms, concatenated
 
-_MOST_TRIPLETS = 1 << 26  # 1.6 GB
+_MOST_TRIPLETS = 1 << 28  # some minutes of one core
 
 #: Operations at the end of a graph that the client computes after decryption.
 CLIENT_OPERATIONS = ("softmax", "log_softmax", "argmax")
@@ -26,7 +30,6 @@ _SIGMOIDS = ("sigmoid", "hard_sigmoid")
 _MOVES = ("reshape", "transpose", "slice", "concatenate", "broadcast")  # operations that only move values
 
 _REMEDIES = {
-    "maximum_pool": "train with average pools instead",
     "softmax": "a softmax is supported as the last operation, which the client computes",
     "log_softmax": "a softmax is supported as the last operation, which the client computes",
     "argmax": "an argmax is supported as the last operation, which the client computes",
@@ -40,7 +43,7 @@ class Form:
     """An affine map: the sum of linear maps of cuts, and a constant."""
 
     shape: Shape
-    maps: Mapping[str, Terms]  #: linear map of each cut that it reads
+    maps: Mapping[str, LinearMap]  #: linear map of each cut that it reads
     constant: Floats  #: constant [values], flattened
 
     def plus(self, other: Form) -> Form:
@@ -59,13 +62,10 @@ class Form:
         """Returns the form without the triplets of its maps.
 
         >>> one = Form((1,), {"x": Terms.identity((1,))}, np.ones(1)).without_weights()
-        >>> list(one.maps), len(one.maps["x"].weights)
+        >>> list(one.maps), one.maps["x"].count
         (['x'], 0)
         """
-        none = np.zeros(0, dtype=np.int64)
-        return replace(
-            self, maps={name: Terms(t.shape, t.columns, none, none, np.zeros(0)) for name, t in self.maps.items()}
-        )
+        return replace(self, maps={name: terms.without_weights() for name, terms in self.maps.items()})
 
     def joined(self) -> Form:
         """Returns the form with one triplet for each pair of indices, without maps of zeros.
@@ -75,7 +75,7 @@ class Form:
         array([2.])
         """
         joined = {name: terms.joined() for name, terms in self.maps.items()}
-        return Form(self.shape, {name: terms for name, terms in joined.items() if len(terms.weights)}, self.constant)
+        return Form(self.shape, {name: terms for name, terms in joined.items() if not terms.is_zero}, self.constant)
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,11 @@ class Cut:
     shape: Shape
     node: Node | None  #: the activation; None for the input
     form: Form | None  #: argument of the activation; None for the input
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the cut is no approximation: the input, or a value that several maps read and that is kept for them."""
+        return self.node is None or self.node.attributes["function"] == "identity"
 
     @property
     def label(self) -> str:
@@ -133,7 +138,7 @@ def network_of(graph: Graph) -> Network:
     """Divides a canonical graph at its activations.
 
     Raises ModelError for an operation that encrypted networks do not support, with the name of its node."""
-    graph = without_products(graph)
+    graph = without_products(without_pools(graph))
     client = _client_part(graph)
     inner = graph.nodes[: len(graph.nodes) - len(client)]
     name = graph.inputs[0]
@@ -265,7 +270,7 @@ def _pushed(node: Node, operands: list[Form], shape: Shape) -> Form:
         constant, form = sorted(operands, key=lambda f: bool(f.maps))
         factor = np.broadcast_to(constant.constant.reshape(constant.shape), shape).ravel()
         form = _broadcast(node, form, shape)
-        maps = {name: Terms(t.shape, t.columns, t.rows, t.cols, t.weights * factor[t.rows]) for name, t in form.maps.items()}
+        maps = {name: t.pushed(partial(_times, factor), shape, t.count) for name, t in form.maps.items()}
         return Form(shape, maps, form.constant * factor)
     if kind == "concatenate":
         return _concatenated(node, operands, shape)
@@ -274,41 +279,40 @@ def _pushed(node: Node, operands: list[Form], shape: Shape) -> Form:
             node, _REMEDIES.get(kind, f"supported are {', '.join(sorted(PUSHES))}, add, multiply, activation")
         )
     form = operands[0]
-    _require_small(node, form, shape)
-    maps = {name: PUSHES[kind](node, terms, shape) for name, terms in form.maps.items()}
-    return Form(shape, maps, _constant_after(node, form, shape))
+    grow = _require_small(node, form)
+    push = partial(_push, node, shape)
+    maps = {name: terms.pushed(push, shape, grow(terms)) for name, terms in form.maps.items()}
+    constant = CANONICAL[kind]([form.constant.reshape(1, *form.shape)], node.attributes)
+    return Form(shape, maps, floats(constant).ravel())
 
 
-def _constant_after(node: Node, form: Form, shape: Shape) -> Floats:
-    """Returns the constant of a form after a linear operation and its bias."""
-    size = math.prod(form.shape)
-    nonzero = np.flatnonzero(form.constant)
-    terms = Terms(form.shape, size, nonzero, nonzero, np.ones(len(nonzero)))
-    made = PUSHES[node.operation](node, terms, shape).apply(form.constant)
-    if node.operation == "scale":
-        return made + np.broadcast_to(floats(node.attributes["offset"]), shape).ravel()
-    if node.operation in ("dense", "convolution"):
-        bias = floats(node.attributes["bias"])
-        bias = bias if node.operation == "dense" else bias[:, None, None]
-        return made + np.broadcast_to(bias, shape).ravel()
-    return made
+def _push(node: Node, shape: Shape, terms: Terms) -> Terms:
+    return PUSHES[node.operation](node, terms, shape)
 
 
-def _require_small(node: Node, form: Form, shape: Shape) -> None:
-    """Raises ModelError for a linear map of too many weights for the memory of the compiler."""
-    grow = 1
+def _times(factor: Floats, t: Terms) -> Terms:
+    return Terms(t.shape, t.columns, t.rows, t.cols, t.weights * factor[t.rows], t.distinct)
+
+
+def _require_small(node: Node, form: Form) -> Callable[[LinearMap], int]:
+    """Returns a function: the maximum number of triplets of a map after a node.
+
+    Raises ModelError for a linear map of so many weights that its compilation takes hours."""
+    grow, shrink = 1, 1
     if node.operation == "dense":
         grow = int(np.shape(node.attributes["weight"])[0])
     elif node.operation == "convolution":
         weight = np.shape(node.attributes["weight"])
         grow = weight[0] // int(node.attributes["groups"]) * weight[2] * weight[3]
-    count = sum(len(terms.rows) for terms in form.maps.values()) * grow
-    if node.operation == "convolution":
-        count //= max(1, int(np.prod(node.attributes["strides"])))
+        shrink = max(1, int(np.prod(node.attributes["strides"])))
+    count = sum(terms.count for terms in form.maps.values()) * grow // shrink
     if count > _MOST_TRIPLETS:
         raise _unsupported(
-            node, f"its linear map must have at most {_MOST_TRIPLETS:,} weights, and has {count:,}; use smaller inputs"
+            node,
+            f"its linear map must have at most {_MOST_TRIPLETS:,} weights, and has {count:,}; use smaller inputs, or an "
+            "activation between its layers",
         )
+    return lambda terms: terms.count * grow // shrink
 
 
 def _broadcast(node: Node, form: Form, shape: Shape) -> Form:
@@ -316,17 +320,23 @@ def _broadcast(node: Node, form: Form, shape: Shape) -> Form:
     if form.shape == shape:
         return form
     source = np.broadcast_to(np.arange(math.prod(form.shape)).reshape(form.shape), shape).ravel()
-    maps = {}
-    for name, terms in form.maps.items():
-        joined = terms.joined()
-        order = np.argsort(joined.rows, kind="stable")
-        joined = Terms(joined.shape, joined.columns, joined.rows[order], joined.cols[order], joined.weights[order])
-        start = np.searchsorted(joined.rows, source)
-        count = np.searchsorted(joined.rows, source, side="right") - start
-        index = np.repeat(start - np.concatenate([[0], np.cumsum(count)[:-1]]), count) + np.arange(count.sum())
-        rows = np.repeat(np.arange(len(source)), count)
-        maps[name] = Terms(shape, terms.columns, rows, joined.cols[index], joined.weights[index])
+    grow = len(source) // max(1, len(form.constant))
+    maps = {
+        name: terms.pushed(partial(_repeated, source, shape), shape, terms.count * grow) for name, terms in form.maps.items()
+    }
     return Form(shape, maps, form.constant[source])
+
+
+def _repeated(source: Indices, shape: Shape, terms: Terms) -> Terms:
+    """Returns the triplets of a map whose output repeats: output i is the output `source[i]` of `terms`."""
+    joined = terms.joined()
+    order = np.argsort(joined.rows, kind="stable")
+    joined = Terms(joined.shape, joined.columns, joined.rows[order], joined.cols[order], joined.weights[order])
+    start = np.searchsorted(joined.rows, source)
+    count = np.searchsorted(joined.rows, source, side="right") - start
+    index = np.repeat(start - np.concatenate([[0], np.cumsum(count)[:-1]]), count) + np.arange(count.sum())
+    rows = np.repeat(np.arange(len(source)), count)
+    return Terms(shape, terms.columns, rows, joined.cols[index], joined.weights[index])
 
 
 def _concatenated(node: Node, operands: list[Form], shape: Shape) -> Form:
@@ -334,7 +344,8 @@ def _concatenated(node: Node, operands: list[Form], shape: Shape) -> Form:
     total = Form(shape, {}, np.zeros(math.prod(shape)))
     offset = 0
     for form in operands:
-        maps = {name: concatenated(terms, shape, axis, offset) for name, terms in form.maps.items()}
+        move = partial(concatenated, shape=shape, axis=axis, offset=offset)
+        maps = {name: terms.pushed(move, shape, terms.count) for name, terms in form.maps.items()}
         spread = concatenated(Terms.identity(form.shape), shape, axis, offset)
         total = total.plus(Form(shape, maps, spread.apply(form.constant)))
         offset += form.shape[axis]

@@ -234,7 +234,8 @@ def _node(value: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Node:
 
 
 def _polynomials(value: Any, arrays: Mapping[str, npt.NDArray[Any]], network: Network) -> dict[str, Polynomial]:
-    names = [cut.name for cut in network.activations]
+    linear = {cut.name: cut.is_linear for cut in network.activations}
+    names = list(linear)
     made = {}
     for name, one in _object(value, "polynomials", names).items():
         fields = _object(one, "a polynomial", ("coefficients", "interval"))
@@ -245,6 +246,8 @@ def _polynomials(value: Any, arrays: Mapping[str, npt.NDArray[Any]], network: Ne
         if not low < high:
             raise damaged("the interval of a polynomial must have a length")
         made[name] = Polynomial(low, high, tuple(float(c) for c in coefficients), math.nan, math.nan)
+        if made[name].is_identity != linear[name]:
+            raise damaged("a value without an activation must have the polynomial x, and no activation may have it")
     return made
 
 
@@ -264,6 +267,8 @@ def _plan(
             raise damaged(f"levels must be 1 to {parameters.levels}, those of its parameter set")
         if (place.before or place.after) and not parameters.bootstrapping_level:
             raise damaged("its parameter set must have bootstrapping")
+        if (place.before or place.after) and name in polynomials and polynomials[name].is_identity:
+            raise damaged("a value without an activation must have no bootstrap")
         if place.filled and (place.form + 2 > parameters.levels or not any(m.filled for m in design.maps.get(name, ()))):
             raise damaged("a cut with filled copies must have two more levels and a map for them")
         boots += place.before + place.after

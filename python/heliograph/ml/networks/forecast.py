@@ -39,6 +39,8 @@ def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters |
         total += _maps(circuit, rates, name, place.form, place.filled)
         count = design.layouts[name].ciphertexts
         fitted = circuit.polynomials[name]
+        if fitted.is_identity:
+            continue
         middle = max(2, place.argument - fitted.depth // 2)
         products = products_of(fitted.degree) + circuit.guard  # a guard is a square, without the key switch of a product
         total += count * products * rates.product(middle)

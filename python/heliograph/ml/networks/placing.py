@@ -34,6 +34,7 @@ class Step:
     ciphertexts: int
     reads: Reads
     filled: Reads = ()  #: the maps with filled copies, which take more levels; empty if there are none
+    is_linear: bool = False  #: whether there is no activation; then there is no guard, and so no bootstrap
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def _options(
     if not step.reads:
         yield 0.0, 0, needs, Place(value, value, False, False, value)
         return
-    choices = (False, True) if limits.entry else (False,)
+    choices = (False, True) if limits.entry and not step.is_linear else (False,)
     maps = ((False, step.reads), (True, step.filled)) if step.filled else ((False, step.reads),)
     for after, before, (filled, reads) in itertools.product(choices, choices, maps):
         argument = (limits.entry if after else value) + step.depth

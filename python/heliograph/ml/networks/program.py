@@ -70,7 +70,8 @@ class Circuit:
     @property
     def guarded(self) -> frozenset[str]:
         """Names of the guards of answers."""
-        return frozenset(_guarded_text(cut.label, self.polynomials[cut.name]) for cut in self.network.activations)
+        guarded = [cut for cut in self.network.activations if not cut.is_linear]
+        return frozenset(_guarded_text(cut.label, self.polynomials[cut.name]) for cut in guarded)
 
     @property
     def input_level(self) -> int:
@@ -103,6 +104,8 @@ class Circuit:
         place, form = self.plan.places[name], next(c.form for c in self.network.cuts if c.name == name)
         assert form is not None
         u = self._form(name, self.design.maps[name], form.constant, self.units.arguments[name], place.form, values)
+        if self.polynomials[name].is_identity:  # right for all values, so there is no guard and no declared bound
+            return _lowered(with_errors(u, (math.nan, math.nan)), place.value)
         u = u.within((-1.0, 1.0))
         if place.before:
             u = _lowered(self._bootstrapped(u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
@@ -311,6 +314,9 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
     values: dict[str, float] = {}
     for cut in network.cuts:
         top = largest["input"] if cut.name == name else _largest(polynomials[cut.name])
+        if cut.node is not None and cut.is_linear:
+            values[cut.name] = top
+            continue
         wanted = [
             arguments[user][1] / m.factor
             for user, maps in design.maps.items()

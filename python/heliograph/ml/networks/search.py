@@ -14,7 +14,7 @@ from heliograph.ml.errors import AccuracyError, ModelError
 from heliograph.ml.networks.calibration import Calibration
 from heliograph.ml.networks.cuts import Network
 from heliograph.ml.networks.evaluation import function_of
-from heliograph.ml.networks.fitting import DEGREES, Polynomial, fit
+from heliograph.ml.networks.fitting import DEGREES, Polynomial, fit, identity
 from heliograph.ml.networks.sets import Choice, Chooser
 from heliograph.ml.networks.simulation import Simulator, noise_of
 
@@ -85,9 +85,9 @@ class Search:
         if (name, degree) not in self._fits:
             cut = next(cut for cut in self._network.activations if cut.name == name)
             assert cut.node is not None
-            exact = cut.node.attributes["function"] == "square"
+            exact, seen = cut.node.attributes["function"] == "square", self._calibration.seen[name]
             try:
-                made = fit(function_of(cut.node), self._calibration.seen[name], 2 if exact else degree)
+                made = identity(seen) if cut.is_linear else fit(function_of(cut.node), seen, 2 if exact else degree)
             except ValueError as error:
                 raise ModelError(f"cannot compile node {cut.label}: {error}; narrow margin= or scale its argument") from None
             self._fits[name, degree] = made

@@ -50,6 +50,8 @@ class Simulator:
             sigma = self._noise.get(node.output, 0.0) * half
             if sigma:
                 x = x + (rng.standard_normal(x.shape, dtype=np.float32) * np.float32(sigma)).astype(x.dtype)
+            if fitted.is_identity:
+                return x
             with np.errstate(all="ignore"):
                 far = ~(np.abs(x - middle) <= half * (1 + BEYOND))
                 if far.any():
