@@ -282,8 +282,8 @@ def _pushed(node: Node, operands: list[Form], shape: Shape) -> Form:
     grow = _require_small(node, form)
     push = partial(_push, node, shape)
     maps = {name: terms.pushed(push, shape, grow(terms)) for name, terms in form.maps.items()}
-    constant = CANONICAL[kind]([form.constant.reshape(1, *form.shape)], node.attributes)
-    return Form(shape, maps, floats(constant).ravel())
+    after = CANONICAL[kind]([form.constant.reshape(1, *form.shape)], node.attributes)
+    return Form(shape, maps, floats(after).ravel())
 
 
 def _push(node: Node, shape: Shape, terms: Terms) -> Terms:

@@ -113,7 +113,9 @@ def _layout(
 
 
 def _candidates(cut: Cut, sources: list[Layout], slots: int) -> list[Layout]:
-    """Returns layouts of an activation: for images those that keep the places of rows and columns, else row-major ones."""
+    """Returns layouts of an activation: for images those that keep the places of rows and columns, else row-major ones.
+
+    The row-major layout without gaps is also one for images, if it is smaller than the others."""
     found: list[Layout] = []
     for source in sources:
         if source.shape == cut.shape:
@@ -126,7 +128,10 @@ def _candidates(cut: Cut, sources: list[Layout], slots: int) -> list[Layout]:
                 if same[0] != same[1]:
                     made = strided(source, (1 if same[0] else stride, 1 if same[1] else stride), cut.shape)
                     found += [made] if made is not None else []
-    return list(dict.fromkeys(found or [packed(cut.shape, slots), raster(cut.shape, slots)]))
+    dense = packed(cut.shape, slots)
+    if found and dense.period < min(layout.period for layout in found):
+        found.append(dense)
+    return list(dict.fromkeys(found or [dense, raster(cut.shape, slots)]))
 
 
 def _maps(

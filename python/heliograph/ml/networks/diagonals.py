@@ -7,8 +7,8 @@ forms are counted and the cheapest one is taken:
 - "every": the sums are right in all copies;
 - "window": k is less than the period of the output, and each place holds a part of a sum, which rotations add.
 
-The distinct distances between places of input and output give the numbers of the diagonals in all forms (`surveys`). The weights
-are read when a matrix is encoded.
+The distinct distances between places of input and output give the numbers of the diagonals in all forms (`surveys`).
+The weights are read when a matrix is encoded.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -118,7 +119,7 @@ def surveys(terms: LinearMap, source: Layout, targets: Sequence[Layout]) -> list
     found = [np.zeros(target.ciphertexts * source.ciphertexts * low, dtype=np.int64) for target in targets]
     for part in terms.parts():
         cols = inputs[part.cols]
-        for target, places, counts in zip(targets, outputs, found, strict=True):
+        for places, counts in zip(outputs, found, strict=True):
             rows = places[part.rows]
             key = (cols - rows) & (low - 1)
             if len(counts) > low:
@@ -143,11 +144,11 @@ def diagonals_of(
         return _of_batch(terms, source, target, found)
     low, high = min(source.period, source.slots), min(target.period, source.slots)
     best: dict[tuple[int, int], Diagonals] | None = None
-    for form, numbers_of, period, folds in _forms(low, high, max((one.count for one in found.values()), default=0)):
+    for form in _forms(low, high, max((one.count for one in found.values()), default=0)):
         made = {}
         for name, one in found.items():
-            entries = partial(_entries, terms, source, target, name, partial(form, low, high))
-            made[name] = made_of(numbers_of(one.steps, low, high), period, folds, entries, len(found) == 1)
+            entries = partial(_entries, terms, source, target, name, partial(form.entries, low, high))
+            made[name] = made_of(form.numbers(one.steps, low, high), form.period, form.folds, entries, len(found) == 1)
         made = made if len(made) < 2 else _shared(made)
         best = made if best is None or cost_of(made) < cost_of(best) else best
     return {} if best is None or not found else best
@@ -171,21 +172,23 @@ def _entries(
         yield form(rows % source.slots, cols % source.slots, weights)
 
 
-#: A form of diagonals: the function of (period of the input, period of the output, rows, columns, weights) that makes
-#: entries; the function of (distances, both periods) that makes the numbers; the period of the diagonals; their folds.
-_Form = tuple[
-    Callable[[int, int, Indices, Indices, Floats], Entries], Callable[[Indices, int, int], Indices], int, tuple[int, ...]
-]
+class _Form(NamedTuple):
+    """A form of diagonals for a period of the input and one of the output."""
+
+    entries: Callable[[int, int, Indices, Indices, Floats], Entries]  #: of both periods, rows, columns and weights
+    numbers: Callable[[Indices, int, int], Indices]  #: of distances and both periods
+    period: int  #: period of the diagonals
+    folds: tuple[int, ...]
 
 
 def _forms(source: int, target: int, count: int) -> tuple[_Form, ...]:
     """Returns the forms of the maps between periods, for blocks of at most `count` entries."""
     copies = _copies(source, target)
-    first: _Form = (_first, lambda steps, _, __: steps, max(source, target), copies)
+    first = _Form(_first, lambda steps, _, __: steps, max(source, target), copies)
     if target >= source:
         return (first,)
-    window: _Form = (_window, lambda steps, _, high: np.unique(steps % high), source, copies)
-    every: _Form = (_every, _copied, source, ())
+    window = _Form(_window, lambda steps, _, high: np.unique(steps % high), source, copies)
+    every = _Form(_every, _copied, source, ())
     return (first, window, every) if source // target * count <= _MOST_COPIED else (first, window)
 
 

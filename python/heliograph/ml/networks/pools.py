@@ -1,8 +1,8 @@
 """Maximum pools as maxima of pairs: max(a, b) = (a + b) / 2 + |a - b| / 2, where |.| is an activation.
 
-The maximum of a window is the maximum of its rows, then of its columns. Windows of 2, 4, 8, ... elements come from pairs of shorter
-windows; two windows that may overlap make the last one. A window that reaches into the padding reads the edge's element again, which
-is one of its own elements.
+The maximum of a window is the maximum of its rows, then of its columns. Windows of 2, 4, 8, ... elements come from pairs of
+shorter windows; two windows that may overlap make the last one. A window that reaches into the padding reads the edge's
+element again, which is one of its own elements.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Graph, Node, Shape
 
-#: Activations that never fall, whose order with a maximum is free. Those of `_RISING` need these parameters to be at least 0.
+#: Activations that never fall, so a maximum may move before them. Those of `_RISING` need a parameter of at least 0.
 _MONOTONE = ("clip", "erf", "exp", "relu", "selu", "sigmoid", "softplus", "softsign", "tanh")
 _RISING = {"leaky_relu": "alpha", "elu": "alpha", "hard_sigmoid": "alpha"}
 _CHEAP = ("scale", "reshape", "transpose", "slice", "pad", "concatenate", "broadcast")  # maps of one factor per value
@@ -166,8 +166,8 @@ class _Rewriter:
 def without_pools(graph: Graph) -> Graph:
     """Returns the graph with maxima of pairs in place of each maximum pool.
 
-    A pool after an activation that never falls moves before it, if that leaves fewer values for the activation. Raises ModelError
-    for a window that lies in the padding alone."""
+    A pool after an activation that never falls moves before it, if that leaves fewer values for the activation.
+    Raises ModelError for a window that lies in the padding alone."""
     if not any(node.operation == "maximum_pool" for node in graph.nodes):
         return graph
     graph = _before_activations(graph)
@@ -188,8 +188,8 @@ def _replaced(graph: Graph, node: Node, shapes: dict[str, Shape], makers: Mappin
     shape = tuple(shapes[node.output])
     if any(max(pads[i], pads[i + 2]) >= kernel[i] for i in (0, 1)):
         raise ModelError(
-            f"cannot compile node {node.source or node.output} (maximum_pool): its pads, {pads}, must be smaller than its kernel, "
-            f"{kernel}; a window must not lie in the padding alone"
+            f"cannot compile node {node.source or node.output} (maximum_pool): its pads, {pads}, must be smaller than its "
+            f"kernel, {kernel}; a window must not lie in the padding alone"
         )
     made = _Rewriter(node, shapes)
     value = node.inputs[0]
@@ -227,12 +227,19 @@ def _is_costly(graph: Graph, value: str, makers: Mapping[str, Node]) -> bool:
 
 
 def _before_activations(graph: Graph) -> Graph:
-    """Returns the graph with pools before activations that never fall, if the pool alone reads the activation."""
+    """Returns the graph with pools before activations that never fall.
+
+    A pool moves if it alone reads the activation, and if the activation then has fewer values."""
     nodes, shapes = list(graph.nodes), dict(graph.shapes)
     makers = {node.output: node for node in nodes}
     for node in graph.nodes:
         before = makers.get(node.inputs[0]) if node.operation == "maximum_pool" else None
-        if before is None or not _never_falls(before) or len(graph.users(before.output)) > 1 or before.output in graph.outputs:
+        if (
+            before is None
+            or not _never_falls(before)
+            or len(graph.users(before.output)) > 1
+            or before.output in graph.outputs
+        ):
             continue
         if math.prod(shapes[node.output]) >= math.prod(shapes[before.output]):
             continue

@@ -1,8 +1,8 @@
 """Sparse linear maps between flattened tensors, built from the linear operations of a graph.
 
 A map is a list of triplets (output index, input index, weight). Each operation transforms the output index of the triplets
-that it receives, so no dense matrix is made. `Terms` holds all triplets of a map. `Deferred` makes the triplets of a large map
-again for each use, in parts of some inputs.
+that it receives, so no dense matrix is made. `Terms` holds all triplets of a map. `Deferred` makes the triplets of a large
+map again for each use, in parts of some inputs.
 """
 
 from __future__ import annotations
