@@ -18,7 +18,7 @@ from heliograph.ml.canonical import canonical
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Graph
 from heliograph.ml.interpreter import run
-from heliograph.ml.networks import NetworkModel, compare, compile_graph
+from heliograph.ml.networks import NetworkModel, compare, compile_graph, cuts
 from heliograph.ml.networks.cuts import network_of
 from heliograph.ml.networks.evaluation import evaluate
 from heliograph.ml.networks.files import arrays_of, circuit_of
@@ -177,12 +177,12 @@ def test_changed_bundles_of_kept_values_are_refused(network: NetworkModel, chang
     text = json.loads(arrays["network"].tobytes())
     kept, other = (network.network.activations[i].name for i in (0, 1))
     if change == "bootstrap":
-        text["plan"][kept][3] = True
+        text["plan"][kept][2:5] = [True, False, 1]
     else:
         name, source = (kept, other) if change == "polynomial" else (other, kept)
         text["polynomials"][name] = text["polynomials"][source]
     changed = np.frombuffer(json.dumps(text).encode(), dtype=np.uint8)
-    with pytest.raises(hg.DamagedFileError, match="no bootstrap" if change == "bootstrap" else "polynomial x"):
+    with pytest.raises(hg.DamagedFileError, match="its guard" if change == "bootstrap" else "polynomial x"):
         circuit_of(arrays | {"network": changed}, network.parameters, 1)
 
 
@@ -206,3 +206,35 @@ def test_a_small_resnet18_runs_encrypted(small: Any, owner: Any, tmp_path: Path)
         "/maxpool3 (MaxPool) (rows, stage 1 of 2)",
     ]
     assert found.worst.from_polynomials < 1e-3
+
+
+def bottlenecks(blocks: int) -> Graph:
+    """Blocks of a convolution, ReLU and a convolution, each added to its input, which is scaled and has no activation."""
+    b = Builder((4, 4, 4))
+    value = b.convolution("x", 4)
+    for _ in range(blocks):
+        inner = b.convolution(b.activation(b.convolution(value, 8, 1, pad=0)), 4, 1, pad=0)
+        value = b.other("scale", value, (4, 4, 4), factor=np.array([0.9, 0.8, 0.9, 0.7])[:, None, None], offset=np.zeros(1))
+        value = b.add(value, b.other("scale", inner, (4, 4, 4), factor=np.array(0.3), offset=np.array(0.0)))
+    return b.graph(b.dense(b.flatten(value), 3))
+
+
+@pytest.mark.parametrize("limit", [100, 1 << 20])
+def test_large_values_of_several_maps_are_computed_once(
+    limit: int, small: Any, owner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuts, "MOST_WHOLE", limit)
+    x = images(100, (4, 4, 4))
+    model = compile_graph(bottlenecks(18), x, accuracy=0.2, parameters=small)
+    kept = [cut for cut in model.network.activations if cut.is_linear]
+    largest = max(len(maps) for maps in model.circuit.design.maps.values())
+    assert (len(kept), largest) == ((19, 2) if limit == 100 else (0, 18))
+    places = [model.circuit.plan.places[cut.name] for cut in kept]
+    assert any(place.before for place in places) == bool(kept)
+    found = compare(model, owner, x[:1] * 0.8)
+    assert found.worst.from_polynomials < 1e-4
+    assert circuit_of(arrays_of(model.circuit), small, 1).needs == model.needs
+    if kept:
+        answer = model(hg.Server(model.keys(owner)).bind(model.encrypt(owner, x[:1] * 9, unchecked=True)))
+        with pytest.raises(hg.OutOfIntervalError, match=r"on \["):
+            model.decrypt(owner, answer)

@@ -132,7 +132,7 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
     spread = max(float(exact.std()), 1e-30)
     for cut in network.activations:
         assert cut.node is not None
-        if cut.is_linear:
+        if cut.is_linear:  # no approximation
             continue
         fitted = polynomials[cut.name]
         alone, _ = Simulator(network, {cut.name: fitted}).outputs(samples)

@@ -8,7 +8,7 @@ become maxima of pairs (`pools`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,7 +19,7 @@ from heliograph.ml.graph import Array, Graph, Node, Shape, floats
 from heliograph.ml.interpreter import CANONICAL
 from heliograph.ml.networks.evaluation import function_of
 from heliograph.ml.networks.pools import without_pools
-from heliograph.ml.networks.terms import PUSHES, Floats, Indices, LinearMap, Terms, concatenated
+from heliograph.ml.networks.terms import MOST_WHOLE, PUSHES, Floats, Indices, LinearMap, Terms, concatenated
 
 _MOST_TRIPLETS = 1 << 28  # some minutes of one core
 
@@ -45,6 +45,11 @@ class Form:
     shape: Shape
     maps: Mapping[str, LinearMap]  #: linear map of each cut that it reads
     constant: Floats  #: constant [values], flattened
+
+    @property
+    def count(self) -> int:
+        """Maximum number of triplets of all maps."""
+        return sum(terms.count for terms in self.maps.values())
 
     def plus(self, other: Form) -> Form:
         """Returns the sum of two forms of one shape.
@@ -142,26 +147,71 @@ def network_of(graph: Graph) -> Network:
     client = _client_part(graph)
     inner = graph.nodes[: len(graph.nodes) - len(client)]
     name = graph.inputs[0]
-    cuts = [Cut(name, tuple(graph.shapes[name]), None, None)]
-    forms: dict[str, Form] = {name: _whole(name, cuts[0].shape)}
+    made = _Division(graph, {name: _whole(name, tuple(graph.shapes[name]))})
     for node in inner:
-        shape = tuple(graph.shapes[node.output])
-        operands = [forms[v] if v in forms else _constant(graph, node, v) for v in node.inputs]
-        if node.operation == "activation":
-            form = operands[0].joined()
-            if form.maps:
-                cuts.append(Cut(node.output, shape, node, form))
-                forms[node.output] = _whole(node.output, shape)
-            else:
-                forms[node.output] = Form(shape, {}, _finite(node, function_of(node)(form.constant)))
-        else:
-            forms[node.output] = _pushed(node, operands, shape)
+        made.add(node)
     last = client[0].inputs[0] if client else graph.outputs[0]
-    output = forms[last].joined()
+    output = made.forms[last].joined()
     if not output.maps:
         raise ModelError("cannot compile this network: its output must depend on its input, and is constant")
-    network = Network(graph, tuple(cuts), output, client)
-    return _without_unused(network)
+    graph = replace(graph, nodes=(*made.nodes, *client), shapes=made.shapes)
+    return _without_unused(Network(graph, tuple(made.cuts), output, client))
+
+
+class _Division:
+    """The cuts and forms of the nodes so far. Values that are better computed once become cuts, too (`keep`)."""
+
+    def __init__(self, graph: Graph, forms: dict[str, Form]) -> None:
+        (name,) = forms
+        self._graph, self.forms = graph, forms
+        self.cuts = [Cut(name, forms[name].shape, None, None)]
+        self.nodes: list[Node] = []
+        self.shapes = dict(graph.shapes)
+        self._kept: dict[str, str] = {}  # the cut of each value that is kept
+
+    def add(self, node: Node) -> None:
+        """Adds the next node."""
+        node = replace(node, inputs=tuple(self._kept.get(value, value) for value in node.inputs))
+        shape = tuple(self.shapes[node.output])
+        operands = [self.forms[v] if v in self.forms else _constant(self._graph, node, v) for v in node.inputs]
+        if node.operation in ("convolution", "dense") and _is_better_apart(node, operands[0], shape):
+            kept = self.keep(node.inputs[0])
+            node, operands = replace(node, inputs=(kept,)), [self.forms[kept]]
+        if node.operation == "activation":
+            self._activate(node, operands[0].joined(), shape)
+        else:
+            self.nodes.append(node)
+            self.forms[node.output] = form = _pushed(node, operands, shape)
+            if len(self._graph.users(node.output)) > 1 and form.count > max(MOST_WHOLE, 2 * math.prod(shape)):
+                self.keep(node.output)
+
+    def keep(self, value: str) -> str:
+        """Makes a cut of a value without an activation, for all later nodes that read it. Returns its name."""
+        name, shape = f"{value}/kept", tuple(self.shapes[value])
+        maker = next((node.source for node in self.nodes if node.output == value), "")
+        self.shapes[name] = shape
+        self._kept[value] = name
+        attributes = {"function": "identity", "parameters": {}}
+        self._activate(
+            Node("activation", (value,), name, attributes, f"{maker or value} (result)"), self.forms[value], shape
+        )
+        return name
+
+    def _activate(self, node: Node, form: Form, shape: Shape) -> None:
+        self.nodes.append(node)
+        form = form.joined()
+        if form.maps:
+            self.cuts.append(Cut(node.output, shape, node, form))
+            self.forms[node.output] = _whole(node.output, shape)
+        else:
+            self.forms[node.output] = Form(shape, {}, _finite(node, function_of(node)(form.constant)))
+
+
+def _is_better_apart(node: Node, form: Form, shape: Shape) -> bool:
+    """Tells whether a large linear map has less than half of the weights if the node's operand is computed first."""
+    together = form.count * _growth(node, shape)
+    apart = form.count + math.prod(form.shape) * _growth(node, shape)
+    return together > max(MOST_WHOLE, 2 * apart)
 
 
 def _without_unused(network: Network) -> Network:
@@ -279,9 +329,10 @@ def _pushed(node: Node, operands: list[Form], shape: Shape) -> Form:
             node, _REMEDIES.get(kind, f"supported are {', '.join(sorted(PUSHES))}, add, multiply, activation")
         )
     form = operands[0]
-    grow = _require_small(node, form)
+    grow = _growth(node, shape)
+    _require_small(node, form, grow)
     push = partial(_push, node, shape)
-    maps = {name: terms.pushed(push, shape, grow(terms)) for name, terms in form.maps.items()}
+    maps = {name: terms.pushed(push, shape, int(terms.count * grow)) for name, terms in form.maps.items()}
     after = CANONICAL[kind]([form.constant.reshape(1, *form.shape)], node.attributes)
     return Form(shape, maps, floats(after).ravel())
 
@@ -294,25 +345,24 @@ def _times(factor: Floats, t: Terms) -> Terms:
     return Terms(t.shape, t.columns, t.rows, t.cols, t.weights * factor[t.rows], t.distinct)
 
 
-def _require_small(node: Node, form: Form) -> Callable[[LinearMap], int]:
-    """Returns a function: the maximum number of triplets of a map after a node.
-
-    Raises ModelError for a linear map of so many weights that its compilation takes hours."""
-    grow, shrink = 1, 1
+def _growth(node: Node, shape: Shape) -> float:
+    """Returns the number of outputs that an input of a node adds to, about."""
     if node.operation == "dense":
-        grow = int(np.shape(node.attributes["weight"])[0])
-    elif node.operation == "convolution":
-        weight = np.shape(node.attributes["weight"])
-        grow = weight[0] // int(node.attributes["groups"]) * weight[2] * weight[3]
-        shrink = max(1, int(np.prod(node.attributes["strides"])))
-    count = sum(terms.count for terms in form.maps.values()) * grow // shrink
+        return float(np.shape(node.attributes["weight"])[0])
+    if node.operation != "convolution":
+        return 1.0
+    outputs, _, *kernel = np.shape(node.attributes["weight"])
+    taps = [min(k / s, n) for k, s, n in zip(kernel, node.attributes["strides"], shape[1:], strict=True)]
+    return outputs // int(node.attributes["groups"]) * math.prod(taps)
+
+
+def _require_small(node: Node, form: Form, grow: float) -> None:
+    """Raises ModelError for a linear map of so many weights that its compilation takes hours."""
+    count = int(form.count * grow)
     if count > _MOST_TRIPLETS:
         raise _unsupported(
-            node,
-            f"its linear map must have at most {_MOST_TRIPLETS:,} weights, and has {count:,}; use smaller inputs, or an "
-            "activation between its layers",
+            node, f"its linear map must have at most {_MOST_TRIPLETS:,} weights, and has {count:,}; use smaller inputs"
         )
-    return lambda terms: terms.count * grow // shrink
 
 
 def _broadcast(node: Node, form: Form, shape: Shape) -> Form:

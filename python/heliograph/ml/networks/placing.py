@@ -34,7 +34,7 @@ class Step:
     ciphertexts: int
     reads: Reads
     filled: Reads = ()  #: the maps with filled copies, which take more levels; empty if there are none
-    is_linear: bool = False  #: whether there is no activation; then there is no guard, and so no bootstrap
+    is_linear: bool = False  #: whether there is no activation; then a level before a bootstrap makes the guard
 
 
 @dataclass(frozen=True)
@@ -157,13 +157,14 @@ def _options(
     if not step.reads:
         yield 0.0, 0, needs, Place(value, value, False, False, value)
         return
-    choices = (False, True) if limits.entry and not step.is_linear else (False,)
+    choices = (False, True) if limits.entry else (False,)
+    guard = int(step.is_linear)
     maps = ((False, step.reads), (True, step.filled)) if step.filled else ((False, step.reads),)
-    for after, before, (filled, reads) in itertools.product(choices, choices, maps):
+    for after, before, (filled, reads) in itertools.product((False,) if step.is_linear else choices, choices, maps):
         argument = (limits.entry if after else value) + step.depth
         if argument > limits.top:
             continue
-        form = limits.entry if before else argument
+        form = limits.entry + guard if before else argument
         left = dict(needs)
         taken = _needs(reads, form, left, limits)
         if taken is None:

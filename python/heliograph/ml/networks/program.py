@@ -70,8 +70,8 @@ class Circuit:
     @property
     def guarded(self) -> frozenset[str]:
         """Names of the guards of answers."""
-        guarded = [cut for cut in self.network.activations if not cut.is_linear]
-        return frozenset(_guarded_text(cut.label, self.polynomials[cut.name]) for cut in guarded)
+        guarded = [cut for cut in self.network.activations if not cut.is_linear or self.plan.places[cut.name].before]
+        return frozenset(self._guard_name(cut.name, cut.label) for cut in guarded)
 
     @property
     def input_level(self) -> int:
@@ -104,13 +104,17 @@ class Circuit:
         place, form = self.plan.places[name], next(c.form for c in self.network.cuts if c.name == name)
         assert form is not None
         u = self._form(name, self.design.maps[name], form.constant, self.units.arguments[name], place.form, values)
-        if self.polynomials[name].is_identity:  # right for all values, so there is no guard and no declared bound
+        fitted = self.polynomials[name]
+        text = self._guard_name(name, label) if self.guard else ""
+        if fitted.is_identity and not place.before:  # right for all values, so there is no guard and no declared bound
             return _lowered(with_errors(u, (math.nan, math.nan)), place.value)
         u = u.within((-1.0, 1.0))
+        if fitted.is_identity:
+            u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
+            u = with_errors(u._polynomial([0.0, 1.0], "chebyshev", text), (math.nan, _ARGUMENT_ERROR))
+            return _lowered(self._bootstrapped(u.within((-1.0, 1.0)), 1.0, place.value), place.value)
         if place.before:
             u = _lowered(self._bootstrapped(u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
-        fitted = self.polynomials[name]
-        text = _guarded_text(label, fitted) if self.guard else ""
         coefficients = [c / self.units.values[name] for c in fitted.coefficients]
         u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
         y = with_errors(u._polynomial(coefficients, "chebyshev", text), (math.nan, math.nan))
@@ -118,6 +122,11 @@ class Circuit:
             low, high = _bound(fitted, self.units.values[name])
             y = self._bootstrapped(y.within((low, high)), max(-low, high), place.value)
         return _lowered(y, place.value)
+
+    def _guard_name(self, name: str, label: str) -> str:
+        """Returns the name of the guard of an argument: the node and the interval."""
+        middle, half = self.units.arguments[name]
+        return f"{label} on [{middle - half:.4g}, {middle + half:.4g}]"
 
     def _bootstrapped(self, x: Any, bound: float, level: int) -> Any:
         """Returns values of at most `bound`, bootstrapped to a level."""
@@ -207,10 +216,6 @@ class Circuit:
         if not self.lean:
             self._encoded[key] = made
         return made
-
-
-def _guarded_text(label: str, fitted: Polynomial) -> str:
-    return f"{label} on [{fitted.low:.4g}, {fitted.high:.4g}]"
 
 
 def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
@@ -308,14 +313,15 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
     """Chooses the units of values, so that additions in place need no multiplication.
 
     `largest` has the largest magnitudes of the input and of the output."""
-    arguments = {name: ((p.low + p.high) / 2, (p.high - p.low) / 2) for name, p in polynomials.items()}
+    arguments = arguments_of(polynomials)
+    _share(network, design, arguments)
     name = network.cuts[0].name
     output = largest["output"]
     values: dict[str, float] = {}
     for cut in network.cuts:
         top = largest["input"] if cut.name == name else _largest(polynomials[cut.name])
         if cut.node is not None and cut.is_linear:
-            values[cut.name] = top
+            values[cut.name] = arguments[cut.name][1]
             continue
         wanted = [
             arguments[user][1] / m.factor
@@ -327,6 +333,22 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
         near = [w for w in wanted if top / 2 <= w <= 32 * top]
         values[cut.name] = near[0] if near else top
     return Units(values, arguments, output)
+
+
+def arguments_of(polynomials: Mapping[str, Polynomial]) -> dict[str, tuple[float, float]]:
+    """Returns the middle and half the length of the interval of each activation."""
+    return {name: ((p.low + p.high) / 2, (p.high - p.low) / 2) for name, p in polynomials.items()}
+
+
+def _share(network: Network, design: Design, arguments: dict[str, tuple[float, float]]) -> None:
+    """Enlarges the units of values without an activation, so that chains of additions in place need no multiplication."""
+    linear = [cut.name for cut in network.activations if cut.is_linear]
+    pairs = [(m.source, name, m.factor) for name in linear for m in design.maps[name] if m.source in linear]
+    for some in (pairs, pairs[::-1]):
+        for source, name, factor in some:
+            if factor is not None and factor > 0:
+                half = max(arguments[source][1] * factor, arguments[name][1])
+                arguments[source], arguments[name] = (0.0, half / factor), (0.0, half)
 
 
 def _largest(fitted: Polynomial) -> float:

@@ -101,7 +101,8 @@ class Search:
         """Returns the loss on the first calibration samples, with the noise of a chosen set."""
         noise = None if choice is None else noise_of(choice.parameters, choice.plan)
         some = self._calibration.samples[:samples]
-        return loss_of(self._calibration, self._kind, *Simulator(self._network, polynomials, noise).outputs(some))
+        simulator = Simulator(self._network, polynomials, noise, None if choice is None else choice.plan)
+        return loss_of(self._calibration, self._kind, *simulator.outputs(some))
 
     def _is_hopeless(self, polynomials: Mapping[str, Polynomial], accuracy: float) -> bool:
         """Tells whether few samples show already that the loss is beyond `accuracy`."""
