@@ -353,7 +353,7 @@ def _growth(node: Node, shape: Shape) -> float:
         return 1.0
     outputs, _, *kernel = np.shape(node.attributes["weight"])
     taps = [min(k / s, n) for k, s, n in zip(kernel, node.attributes["strides"], shape[1:], strict=True)]
-    return outputs // int(node.attributes["groups"]) * math.prod(taps)
+    return float(outputs // int(node.attributes["groups"]) * math.prod(taps))
 
 
 def _require_small(node: Node, form: Form, grow: float) -> None:
