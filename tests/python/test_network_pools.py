@@ -238,3 +238,10 @@ def test_large_values_of_several_maps_are_computed_once(
         answer = model(hg.Server(model.keys(owner)).bind(model.encrypt(owner, x[:1] * 9, unchecked=True)))
         with pytest.raises(hg.OutOfIntervalError, match=r"on \["):
             model.decrypt(owner, answer)
+
+
+def test_a_pool_takes_a_set_without_bootstraps() -> None:
+    b = Builder((1, 8, 8))
+    value = b.maximum_pool(b.activation(b.convolution("x", 4)), (2, 2), (2, 2))
+    model = compile_graph(b.graph(b.dense(b.flatten(value), 10)), images(200, (1, 8, 8)), accuracy=0.1, target="two-cores")
+    assert (model.parameters.n, model.report.bootstraps, model.parameters.bootstrapping_level) == (2**15, 0, 0)

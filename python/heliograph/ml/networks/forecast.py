@@ -40,7 +40,7 @@ def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters |
         count = design.layouts[name].ciphertexts
         fitted = circuit.polynomials[name]
         if fitted.is_identity:
-            total += place.before * count * (2 * rates.product(place.form) + rates.bootstrap())
+            total += count * (2 * rates.product(place.form) + rates.bootstrap()) if place.before else 0.0
             continue
         middle = max(2, place.argument - fitted.depth // 2)
         products = products_of(fitted.degree) + circuit.guard  # a guard is a square, without the key switch of a product
