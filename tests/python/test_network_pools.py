@@ -208,13 +208,13 @@ def test_a_small_resnet18_runs_encrypted(small: Any, owner: Any, tmp_path: Path)
     assert found.worst.from_polynomials < 1e-3
 
 
-def bottlenecks(blocks: int) -> Graph:
+def bottlenecks(blocks: int, factors: tuple[float, ...]) -> Graph:
     """Blocks of a convolution, ReLU and a convolution, each added to its input, which is scaled and has no activation."""
     b = Builder((4, 4, 4))
     value = b.convolution("x", 4)
     for _ in range(blocks):
         inner = b.convolution(b.activation(b.convolution(value, 8, 1, pad=0)), 4, 1, pad=0)
-        value = b.other("scale", value, (4, 4, 4), factor=np.array([0.9, 0.8, 0.9, 0.7])[:, None, None], offset=np.zeros(1))
+        value = b.other("scale", value, (4, 4, 4), factor=np.array(factors)[:, None, None], offset=np.zeros(1))
         value = b.add(value, b.other("scale", inner, (4, 4, 4), factor=np.array(0.3), offset=np.array(0.0)))
     return b.graph(b.dense(b.flatten(value), 3))
 
@@ -225,7 +225,7 @@ def test_large_values_of_several_maps_are_computed_once(
 ) -> None:
     monkeypatch.setattr(cuts, "MOST_WHOLE", limit)
     x = images(100, (4, 4, 4))
-    model = compile_graph(bottlenecks(18), x, accuracy=0.2, parameters=small)
+    model = compile_graph(bottlenecks(18, (0.9, 0.8, 0.9, 0.7)), x, accuracy=0.2, parameters=small)
     kept = [cut for cut in model.network.activations if cut.is_linear]
     largest = max(len(maps) for maps in model.circuit.design.maps.values())
     assert (len(kept), largest) == ((19, 2) if limit == 100 else (0, 18))
@@ -245,3 +245,13 @@ def test_a_pool_takes_a_set_without_bootstraps() -> None:
     value = b.maximum_pool(b.activation(b.convolution("x", 4)), (2, 2), (2, 2))
     model = compile_graph(b.graph(b.dense(b.flatten(value), 10)), images(200, (1, 8, 8)), accuracy=0.1, target="two-cores")
     assert (model.parameters.n, model.report.bootstraps, model.parameters.bootstrapping_level) == (2**15, 0, 0)
+
+
+def test_chains_of_values_in_place_take_no_levels(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuts, "MOST_WHOLE", 100)
+    model = compile_graph(bottlenecks(4, (1.0, 1.0, 1.0, 1.0)), images(50, (4, 4, 4)), accuracy=0.5, parameters=small)
+    units = model.circuit.units
+    kept = [cut.name for cut in model.network.activations if cut.is_linear]
+    assert len(kept) == 5
+    assert len({units.values[name] for name in kept}) == 1
+    assert all(units.arguments[name] == (0.0, units.values[name]) for name in kept)
