@@ -100,7 +100,11 @@ def test_wrong_programs_are_seen_by_compare(network: NetworkModel, owner: Any, k
         maps = dict(circuit.design.maps)
         (only,) = maps[name]
         diagonals = only.diagonals[0, 0]
-        moved = replace(diagonals, slot=(diagonals.slot + 64 * ((diagonals.slot // 64) % 2 * -2 + 1)) % diagonals.period)
+        entries = [
+            (number, (slot + 64 * (slot // 64 % 2 * -2 + 1)) % diagonals.period, w)
+            for number, slot, w in diagonals.entries()
+        ]
+        moved = replace(diagonals, entries=lambda: iter(entries))
         maps[name] = (replace(only, diagonals={(0, 0): moved}),)
         wrong = replace(wrong, design=replace(circuit.design, maps=maps))
     elif change == "interval":

@@ -148,7 +148,7 @@ class CompiledForm(Form):
         p = self.parameters
         secret = SecretKey.generate(p)
         request = self.encrypt(secret, np.zeros(self._input.shape))
-        guards = len(circuit.network.activations) * int(p.ciphertext_bytes(2, 1)) if circuit.guard else 0
+        guards = len(circuit.guarded) * int(p.ciphertext_bytes(2, 1)) if circuit.guard else 0
         answer = self._output.ciphertexts * int(p.ciphertext_bytes(1, circuit.plan.output))
         keys = key_bytes(p, self.needs)
         work = 16 * self._input.ciphertexts * int(p.ciphertext_bytes())

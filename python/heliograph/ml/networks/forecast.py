@@ -39,12 +39,16 @@ def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters |
         total += _maps(circuit, rates, name, place.form, place.filled)
         count = design.layouts[name].ciphertexts
         fitted = circuit.polynomials.get(name)
-        if fitted is None:  # a product of two cuts
+        if fitted is None:  # a product of two cuts; before a bootstrap it has a guard
             total += count * rates.product(place.argument)
-        elif fitted.depth or place.before or place.after:
-            middle = max(2, place.argument - fitted.depth // 2)
-            products = products_of(fitted.degree) + circuit.guard  # a guard's square has no key switch
-            total += count * products * rates.product(middle)
+            total += count * (rates.product(place.form) + rates.bootstrap()) if place.after else 0.0
+            continue
+        if fitted.is_identity:
+            total += count * (2 * rates.product(place.form) + rates.bootstrap()) if place.before else 0.0
+            continue
+        middle = max(2, place.argument - fitted.depth // 2)
+        products = products_of(fitted.degree) + circuit.guard  # a guard is a square, without the key switch of a product
+        total += count * products * rates.product(middle)
         total += count * (place.before + place.after) * _bootstrap(rates, place.before or place.after)
     return total + _maps(circuit, rates, "", plan.output)
 

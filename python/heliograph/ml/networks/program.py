@@ -70,7 +70,10 @@ class Circuit:
     @property
     def guarded(self) -> frozenset[str]:
         """Names of the guards of answers."""
-        return frozenset(_guarded_text(cut.label, self.polynomials[cut.name]) for cut in self.network.activations)
+        places = self.plan.places
+        guarded = [cut for cut in self.network.activations if not cut.is_linear or places[cut.name].before]
+        guarded += [cut for cut in self.network.cuts if cut.is_product and places[cut.name].after]
+        return frozenset(self._guard_name(cut.name, cut.label) for cut in guarded)
 
     @property
     def input_level(self) -> int:
@@ -99,7 +102,7 @@ class Circuit:
         return with_errors(result, (math.nan, _ARGUMENT_ERROR))
 
     def _product(self, cut: Cut, values: Mapping[str, Any]) -> Any:
-        """Returns the product of two cuts."""
+        """Returns the product of two cuts. It is right for all values; only before a bootstrap it has a guard."""
         place = self.plan.places[cut.name]
         one, two = (
             _lowered(values[m.source], place.form)
@@ -107,8 +110,17 @@ class Circuit:
             else self._transformed(cut.name, m, 1.0, place.form, values[m.source], False)
             for m in self.design.maps[cut.name]
         )
-        y = with_errors((one * two).within((-1.0, 1.0)), (math.nan, _ARGUMENT_ERROR))
-        return _lowered(self._bootstrapped(y, 1.0, place.value) if place.after else y, place.value)
+        y = one * two
+        if not place.after:
+            return _lowered(with_errors(y, (math.nan, math.nan)), place.value)
+        text = self._guard_name(cut.name, cut.label) if self.guard else ""
+        return _lowered(self._bootstrapped(self._guarded(y, text), 1.0, place.value), place.value)
+
+    def _guarded(self, x: Any, text: str) -> Any:
+        """Returns values that a bootstrap follows, with a guard of [-1, 1], which takes a level."""
+        x = with_errors(x.within((-1.0, 1.0))._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
+        x = with_errors(x._polynomial([0.0, 1.0], "chebyshev", text), (math.nan, _ARGUMENT_ERROR))
+        return x.within((-1.0, 1.0))
 
     def _activated(self, cut: Cut, values: Mapping[str, Any]) -> Any:
         """Returns the value of an activation."""
@@ -116,13 +128,15 @@ class Circuit:
         place = self.plan.places[name]
         assert form is not None
         u = self._form(name, self.design.maps[name], form.constant, self.units.arguments[name], place.form, values)
+        fitted = self.polynomials[name]
+        text = self._guard_name(name, cut.label) if self.guard else ""
+        if fitted.is_identity and not place.before:  # right for all values, so there is no guard and no declared bound
+            return _lowered(with_errors(u, (math.nan, math.nan)), place.value)
+        if fitted.is_identity:
+            return _lowered(self._bootstrapped(self._guarded(u, text), 1.0, place.value), place.value)
         u = u.within((-1.0, 1.0))
         if place.before:
             u = _lowered(self._bootstrapped(u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
-        fitted = self.polynomials[name]
-        if fitted.is_identity and not (place.before or place.after):
-            return _lowered(with_errors(u, (math.nan, _ARGUMENT_ERROR)), place.value)
-        text = _guarded_text(cut.label, fitted) if self.guard else ""
         coefficients = [c / self.units.values[name] for c in fitted.coefficients]
         u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
         y = with_errors(u._polynomial(coefficients, "chebyshev", text), (math.nan, math.nan))
@@ -130,6 +144,11 @@ class Circuit:
             low, high = _bound(fitted, self.units.values[name])
             y = self._bootstrapped(y.within((low, high)), max(-low, high), place.value)
         return _lowered(y, place.value)
+
+    def _guard_name(self, name: str, label: str) -> str:
+        """Returns the name of the guard of an argument: the node and the interval."""
+        middle, half = self.units.arguments.get(name, (0.0, self.units.values[name]))
+        return f"{label} on [{middle - half:.4g}, {middle + half:.4g}]"
 
     def _bootstrapped(self, x: Any, bound: float, level: int) -> Any:
         """Returns values of at most `bound`, bootstrapped to a level."""
@@ -195,8 +214,7 @@ class Circuit:
         for cut in self.network.cuts:
             if cut.is_product:
                 for m in self.design.maps[cut.name]:
-                    half = self.units.values[m.source]
-                    self._encode(cut.name, (m,), half, self.plan.places[cut.name].form, False)
+                    self._encode(cut.name, (m,), self.units.values[m.source], self.plan.places[cut.name].form, False)
             elif cut.form is not None:
                 half = self.units.arguments[cut.name][1]
                 place = self.plan.places[cut.name]
@@ -226,10 +244,6 @@ class Circuit:
         if not self.lean:
             self._encoded[key] = made
         return made
-
-
-def _guarded_text(label: str, fitted: Polynomial) -> str:
-    return f"{label} on [{fitted.low:.4g}, {fitted.high:.4g}]"
 
 
 def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
@@ -327,7 +341,8 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
     """Chooses the units of values, so that additions in place need no multiplication.
 
     `largest` has the largest magnitudes of the input and of the output."""
-    arguments = {name: ((p.low + p.high) / 2, (p.high - p.low) / 2) for name, p in polynomials.items()}
+    arguments = arguments_of(polynomials)
+    _share(network, design, arguments)
     name = network.cuts[0].name
     output = largest["output"]
     values: dict[str, float] = {}
@@ -336,8 +351,11 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
         if cut.is_product:
             values[cut.name] = math.prod(values[m.source] for m in design.maps[cut.name])
             continue
+        if cut.node is not None and cut.is_linear:
+            values[cut.name] = arguments[cut.name][1]
+            continue
         top = largest["input"] if cut.name == name else _largest(polynomials[cut.name])
-        if cut.name in factors:  # in [-1, 1], so that the product is, too; the identity is its argument
+        if cut.name in factors:  # in [-1, 1], so that the product is, too
             values[cut.name] = top
             continue
         wanted = [
@@ -353,6 +371,22 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
     return Units(values, arguments, output)
 
 
+def arguments_of(polynomials: Mapping[str, Polynomial]) -> dict[str, tuple[float, float]]:
+    """Returns the middle and half the length of the interval of each activation."""
+    return {name: ((p.low + p.high) / 2, (p.high - p.low) / 2) for name, p in polynomials.items()}
+
+
+def _share(network: Network, design: Design, arguments: dict[str, tuple[float, float]]) -> None:
+    """Enlarges the units of values without an activation, so that chains of additions in place need no multiplication."""
+    linear = [cut.name for cut in network.activations if cut.is_linear]
+    pairs = [(m.source, name, m.factor) for name in linear for m in design.maps[name] if m.source in linear]
+    for some in (pairs, pairs[::-1]):
+        for source, name, factor in some:
+            if factor is not None and factor > 0:
+                half = max(arguments[source][1] * factor, arguments[name][1])
+                arguments[source], arguments[name] = (0.0, half / factor), (0.0, half)
+
+
 def _largest(fitted: Polynomial) -> float:
     x = np.linspace(fitted.low, fitted.high, 4097)
-    return fitted.high if fitted.is_identity else max(float(np.abs(fitted(x)).max()), 1e-300)
+    return max(float(np.abs(fitted(x)).max()), 1e-300)

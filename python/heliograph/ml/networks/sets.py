@@ -159,7 +159,8 @@ def plan_of(
         maps, half = design.maps[cut.name], units.arguments[cut.name][1]
         filled = _reads(maps, units, half, True) if any(m.filled is not None for m in maps) else ()
         reads = _reads(maps, units, half)
-        steps.append(Step(cut.name, fitted.depth, products_of(fitted.degree), count, reads, filled))
+        products = 0 if cut.is_linear else products_of(fitted.degree)
+        steps.append(Step(cut.name, fitted.depth, products, count, reads, filled, is_linear=cut.is_linear))
     output = Step("", 0, 0, design.output.ciphertexts, _reads(design.output_maps, units, units.output))
     return place(steps, output, limits)
 
