@@ -368,6 +368,13 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         return type(self)(_core.ckks.conjugate(x._core, own_keys._for(swap=True), progress), own_keys)
 
     @operation
+    def _doubled_parts(self, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:
+        """Returns twice the real and twice the imaginary parts, as real tensors on a new first axis."""
+        own_keys = keys_of([self], keys, "a separation of real and imaginary parts")
+        x = self.relinearize(keys=own_keys)
+        return type(self)(_core.ckks.parts_doubled(x._core, own_keys._for(swap=True), progress), own_keys)
+
+    @operation
     def sum_slots(self, count: int | None = None, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:
         """Same as `hg.ckks.sum_slots`."""
         own_keys = keys_of([self], keys, "a sum over slots")
