@@ -511,7 +511,7 @@ def compile_model(
     calibrate: Annotated[
         Path | None, typer.Option("--calibrate", help="Samples like the future inputs, an array in a .npy file.")
     ] = None,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Rows of a request.")] = 1,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Rows or samples of a request.")] = 1,
     reveal: Annotated[
         str | None,
         typer.Option("--reveal", help="Trees: content of the client's half, thresholds or trees. Default: auto."),

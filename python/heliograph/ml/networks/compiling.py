@@ -53,11 +53,12 @@ def compile_graph(
     sigmoids are probabilities of labels: `predict` returns 0 or 1 for each, and the loss is the share of samples with
     another label. With ``classifies=True`` the largest sigmoid is the class, without probabilities.
 
-    `batch` samples share one request. `parameters` is a parameter set; by default the set of 128 bits with the least
+    `batch` samples share one request. The forecast chooses how many of them share ciphertexts; more are groups of a tensor of
+    shape (groups, ciphertexts). `parameters` is a parameter set; by default the set of 128 bits with the least
     predicted time. With `guard` decryption raises OutOfIntervalError if a value was outside an interval. With `lean` the
     encoded matrices are not kept in memory, and are made again for each call. With `compact`
     matrices take about a tenth of the memory, and each product transforms them again (`hg.ckks.LinearTransform`). By default
-    they are compact if all of them would take more than half of the free memory.
+    they are compact if all of them would take more than 65% of the free memory.
 
     `target` names the profile of the machine for which seconds are predicted (`heliograph profile`): a name or a path; by
     default the device in use. `limit` refuses larger predicted seconds or bytes.
@@ -90,7 +91,9 @@ def compile_graph(
         )
     if calibration.labels is not None:
         require_classes(calibration.labels, int(np.prod(network.output.shape)))
-    search = Search(network, calibration, Chooser(network, calibration.largest, batch, parameters, profile), output.kind)
+    search = Search(
+        network, calibration, Chooser(network, calibration.largest, batch, parameters, profile, compact), output.kind
+    )
     polynomials, choice, loss = search.run(accuracy)
     circuit = Circuit(
         network.without_weights(),
@@ -172,8 +175,9 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
 
 def key_bytes(p: ckks.Parameters, needs: Mapping[str, Any]) -> int:
     """Returns the bytes in memory of the evaluation keys of `Circuit.needs`: rotations for their levels, relinearization,
-    bootstrapping."""
-    total = p.switch_key_bytes + (p.bootstrapping_key_bytes if needs.get("bootstrap") else 0)
+    conjugation, bootstrapping."""
+    total = p.switch_key_bytes * (1 + bool(needs.get("conjugate")))
+    total += p.bootstrapping_key_bytes if needs.get("bootstrap") else 0
     for level, steps in needs["level_rotations"].items():
         total += len(steps) * level_key_bytes(p, level)
     return int(total)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from heliograph.ml.errors import ModelError
 from heliograph.ml.networks.cuts import Cut, Form, Network
 from heliograph.ml.networks.diagonals import Diagonals, cost_of, diagonals_of, turns_of
 from heliograph.ml.networks.filled import Filled, filled_of
-from heliograph.ml.networks.layouts import Layout, packed, power, raster, strided
+from heliograph.ml.networks.layouts import Layout, packed, raster, strided
 from heliograph.ml.networks.terms import Terms
 
 _STRIDES = (1, 2, 4, 8)  # distances of pixels, in those of the layout before, that are tried
@@ -40,41 +39,75 @@ class Map:
             return self.filled.spread.turns + self.filled.matrix.turns
         return turns_of(self.diagonals)
 
+    def interleaved(self, share: int) -> Map:
+        """Returns the same map for `share` interleaved samples."""
+        diagonals = {name: d.interleaved(share) for name, d in self.diagonals.items()}
+        return Map(self.source, self.factor, diagonals, None if self.filled is None else self.filled.interleaved(share))
+
 
 @dataclass(frozen=True)
 class Design:
-    """Layout of each cut and of the output, and the linear maps that each of them reads."""
+    """Layout of each cut and of the output, and the linear maps that each of them reads.
+
+    A request of `batch` samples has `groups` tensors. The samples of a group share the slots of its ciphertexts."""
 
     slots: int
-    batch: int
+    batch: int  #: samples of a request
     layouts: Mapping[str, Layout]
     output: Layout
     maps: Mapping[str, tuple[Map, ...]]  #: maps of each cut's argument, by the cut's name
     output_maps: tuple[Map, ...]
 
+    @property
+    def share(self) -> int:
+        """Samples of a group."""
+        return self.output.share
 
-def design_of(network: Network, slots: int, batch: int = 1) -> Design:
-    """Chooses the layouts of a network in ciphertexts of `slots` slots.
+    @property
+    def groups(self) -> int:
+        """Groups of a full request."""
+        return self.groups_of(self.batch)
 
-    Raises ModelError if `batch` samples do not fit one ciphertext."""
-    layouts = _layouts(network, slots)
-    output = packed(network.output.shape, slots)
-    if batch > 1:
-        layouts, output = _shared(layouts, output, slots, batch)
-    maps = {cut.name: _maps(cut.form, layouts, layouts[cut.name]) for cut in network.cuts if cut.form is not None}
-    return Design(slots, batch, layouts, output, maps, _maps(network.output, layouts, output))
+    @property
+    def columns(self) -> int:
+        """Groups that the linear maps of a full request take, two of them as real and imaginary parts."""
+        return -(-self.groups // 2)
 
+    @property
+    def most_ciphertexts(self) -> int:
+        """Ciphertexts of the largest tensor of a group."""
+        return max(layout.ciphertexts for layout in (*self.layouts.values(), self.output))
 
-def _shared(layouts: dict[str, Layout], output: Layout, slots: int, batch: int) -> tuple[dict[str, Layout], Layout]:
-    """Returns the layouts for several samples in one ciphertext."""
-    period = max(layout.period for layout in (*layouts.values(), output))
-    if period * power(batch) > slots:
-        raise ModelError(
-            f"cannot put {batch} samples into one ciphertext: a sample takes {period:,} of {slots:,} slots, so batch must "
-            f"be at most {max(1, slots // period)}"
+    def interleaved(self, batch: int, share: int) -> Design:
+        """Returns the design of `share` samples in ciphertexts of `share` times the slots, for requests of `batch`."""
+        if share == 1:
+            return replace(self, batch=batch)
+        return Design(
+            self.slots * share,
+            batch,
+            {name: layout.interleaved(share) for name, layout in self.layouts.items()},
+            self.output.interleaved(share),
+            {name: tuple(m.interleaved(share) for m in maps) for name, maps in self.maps.items()},
+            tuple(m.interleaved(share) for m in self.output_maps),
         )
-    made = {name: Layout(each.shape, each.digits, period, slots, batch) for name, each in layouts.items()}
-    return made, Layout(output.shape, output.digits, period, slots, batch)
+
+    def described(self) -> str:
+        """Returns the samples of a request in words."""
+        shared = f" by {min(self.share, self.batch)} in the same ciphertexts" if self.share > 1 else ""
+        return f"{self.batch} in a request{shared}"
+
+    def groups_of(self, count: int) -> int:
+        """Returns the groups of `count` samples."""
+        return -(-count // self.share)
+
+
+def design_of(network: Network, slots: int, batch: int = 1, share: int = 1) -> Design:
+    """Chooses the layouts of a network in ciphertexts of `slots` slots, which `share` samples share."""
+    places = slots // share
+    layouts = _layouts(network, places)
+    output = packed(network.output.shape, places)
+    maps = {cut.name: _maps(cut.form, layouts, layouts[cut.name]) for cut in network.cuts if cut.form is not None}
+    return Design(places, 1, layouts, output, maps, _maps(network.output, layouts, output)).interleaved(batch, share)
 
 
 def _layouts(network: Network, slots: int) -> dict[str, Layout]:

@@ -28,16 +28,18 @@ _GIANT_COST = 1.8  # rotations that a giant step counts as; the engine divides a
 class Diagonals:
     """Diagonals of a map from one ciphertext to another, for slots that repeat with `period`.
 
-    `folds` are rotations that add the parts of sums, or the copies of results, after the product."""
+    `folds` are rotations that add the parts of sums, or the copies of results, after the product. `share` neighbouring slots
+    have the same weights: those of the samples that share a ciphertext."""
 
     period: int
     numbers: Indices  #: number of each diagonal, ascending
     index: npt.NDArray[np.int32]  #: position in `numbers` of each entry
-    slot: npt.NDArray[np.int32]  #: slot of each entry
+    slot: npt.NDArray[np.int32]  #: slot of each entry, divided by `share`
     weights: Floats  #: weight of each entry
     baby: int  #: number of diagonals in a giant step
     rotations: tuple[int, ...]  #: steps of the baby and giant steps
     folds: tuple[int, ...] = ()
+    share: int = 1
 
     @property
     def count(self) -> int:
@@ -56,9 +58,21 @@ class Diagonals:
 
     def values(self) -> Floats:
         """Returns the diagonals [count, period]."""
-        made = np.zeros((self.count, self.period))
+        made = np.zeros((self.count, self.period // self.share))
         np.add.at(made, (self.index, self.slot), self.weights)
-        return made
+        return np.repeat(made, self.share, axis=1) if self.share > 1 else made
+
+    def interleaved(self, share: int) -> Diagonals:
+        """Returns the same map for `share` interleaved samples: rotations by `share` times the steps."""
+        return replace(
+            self,
+            period=self.period * share,
+            numbers=self.numbers * share,
+            baby=self.baby * share,
+            rotations=tuple(step * share for step in self.rotations),
+            folds=tuple(step * share for step in self.folds),
+            share=self.share * share,
+        )
 
     def apply(self, x: Floats) -> Floats:
         """Returns the map of slots [slots], as the encrypted product computes it."""
@@ -94,8 +108,6 @@ def diagonals_of(terms: Terms, source: Layout, target: Layout) -> dict[tuple[int
     """Returns the diagonals of a map, by (ciphertext of the output, ciphertext of the input)."""
     slots = source.slots
     cols, rows = source.places[terms.cols], target.places[terms.rows]
-    if source.batch > 1:
-        return _of_batch(terms, source, target, rows, cols)
     low, high = min(source.period, slots), min(target.period, slots)
     pairs = (rows // slots) * source.ciphertexts + cols // slots
     numbers = [int(pair) for pair in _present(pairs)]
@@ -159,18 +171,6 @@ def _shared(blocks: dict[tuple[int, int], Diagonals]) -> dict[tuple[int, int], D
 
 def _union(blocks: list[Diagonals]) -> Indices:
     return np.unique(np.concatenate([d.numbers for d in blocks]))
-
-
-def _of_batch(
-    terms: Terms, source: Layout, target: Layout, rows: Indices, cols: Indices
-) -> dict[tuple[int, int], Diagonals]:
-    """Returns the diagonals for several samples, `period` apart: rotations may not mix samples."""
-    if source.ciphertexts != 1 or target.ciphertexts != 1 or source.period != target.period:
-        raise ValueError("several samples must share one ciphertext with one period")
-    slots, count = source.slots, source.slots // source.period
-    every = (np.arange(count) * source.period)[:, None]
-    steps = np.tile((cols - rows) % slots, count)
-    return {(0, 0): made_of(steps, (rows + every).ravel(), np.tile(terms.weights, count), slots, ())}
 
 
 def made_of(

@@ -41,13 +41,17 @@ class Filled:
         """Returns the map of slots [slots], as the encrypted products compute it."""
         return self.matrix.apply(self.spread.apply(x))
 
+    def interleaved(self, share: int) -> Filled:
+        """Returns the same map for `share` interleaved samples."""
+        return Filled(self.spread.interleaved(share), self.matrix.interleaved(share))
+
 
 def filled_of(terms: Terms, source: Layout, target: Layout) -> Filled | None:
     """Returns the map by filled copies; None if there are no copies, or if offsets save nothing.
 
-    Maps of several samples or ciphertexts have no copies."""
+    Maps between tensors of several ciphertexts have no copies."""
     slots, period = source.slots, max(source.period, target.period)
-    if max(source.batch, target.batch) > 1 or period >= slots or not len(terms.rows):
+    if period >= slots or not len(terms.rows):
         return None
     rows, cols = target.places[terms.rows], source.places[terms.cols]
     steps = (cols - rows) % source.period

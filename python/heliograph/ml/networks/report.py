@@ -53,8 +53,8 @@ class NetworkReport(HtmlRepr):
     diagonals: int  #: diagonals of all matrices
     rotations: int  #: rotations of all matrices
     target: str  #: name of the profile of `seconds`
-    #: predicted seconds of one call on the target, with encoded matrices. All threads of the target work: on the profile
-    #: two-cores a call takes twice as many seconds of processor time.
+    #: predicted seconds of one call for a full request on the target, with encoded matrices. All threads of the target
+    #: work: on the profile two-cores a call takes twice as many seconds of processor time.
     seconds: float
     matrix_bytes: int  #: bytes of the encoded matrices
     key_bytes: int  #: bytes of the evaluation keys in memory
