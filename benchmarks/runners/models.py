@@ -204,10 +204,7 @@ def of_batch(first: NetworkModel, graph: Graph, batch: int, share: int, compact:
     circuit, profile = first.circuit, profile_of(None)
     network = network_of(graph)
     largest = {"input": circuit.units.values[network.cuts[0].name], "output": circuit.units.output}
-    chooser = Chooser(network, largest, batch, first.parameters, profile, compact)
-    if share:
-        chooser._shares = lambda _: [share]  # type: ignore[method-assign]
-    choice = chooser.choose(circuit.polynomials)
+    choice = Chooser(network, largest, batch, first.parameters, profile, compact, share or None).choose(circuit.polynomials)
     if choice is None:
         raise SystemExit(f"{first.parameters!r} has no plan for {batch} samples, {share} of them in a ciphertext")
     made = Circuit(

@@ -53,12 +53,12 @@ def compile_graph(
     sigmoids are probabilities of labels: `predict` returns 0 or 1 for each, and the loss is the share of samples with
     another label. With ``classifies=True`` the largest sigmoid is the class, without probabilities.
 
-    `batch` samples share one request. The forecast chooses how many of them share ciphertexts; more are groups of a tensor of
-    shape (groups, ciphertexts). `parameters` is a parameter set; by default the set of 128 bits with the least
-    predicted time. With `guard` decryption raises OutOfIntervalError if a value was outside an interval. With `lean` the
-    encoded matrices are not kept in memory, and are made again for each call. With `compact`
-    matrices take about a tenth of the memory, and each product transforms them again (`hg.ckks.LinearTransform`). By default
-    they are compact if all of them would take more than 65% of the free memory.
+    `batch` samples share one request. The forecast chooses how many of them share ciphertexts; more are groups of a tensor
+    of shape (groups, ciphertexts). `parameters` is a parameter set; by default the set of 128 bits with the least predicted
+    time. With `guard` decryption raises OutOfIntervalError if a value was outside an interval. With `lean` the encoded
+    matrices are not kept in memory, and are made again for each call. With `compact` matrices take about a tenth of the
+    memory, and each product transforms them again (`hg.ckks.LinearTransform`). By default they are compact if all of them
+    would take more than 65% of the free memory.
 
     `target` names the profile of the machine for which seconds are predicted (`heliograph profile`): a name or a path; by
     default the device in use. `limit` refuses larger predicted seconds or bytes.

@@ -38,7 +38,7 @@ class Choice:
 
 class Chooser:
     """Finds the cheapest set of a network, by the seconds of a profile for requests of `batch` samples. Layouts for each
-    number of places of a sample are made once."""
+    number of places of a sample are made once. `share` sets the number of samples in a ciphertext, a power of two."""
 
     def __init__(
         self,
@@ -48,9 +48,10 @@ class Chooser:
         parameters: ckks.Parameters | None = None,
         profile: Profile | None = None,
         compact: bool | None = None,
+        share: int | None = None,
     ) -> None:
         self._network, self._largest, self._batch, self._given = network, largest, batch, parameters
-        self._profile, self._compact = profile, compact
+        self._profile, self._compact, self._share = profile, compact, share
         self._designs: dict[int, Design] = {}
         self._sets: dict[object, ckks.Parameters | None] = {}
 
@@ -63,7 +64,7 @@ class Chooser:
 
     def _shares(self, slots: int) -> list[int]:
         """Returns the numbers of samples that may share ciphertexts."""
-        return [1 << i for i in range(min(power(self._batch), slots).bit_length())]
+        return [self._share] if self._share else [1 << i for i in range(min(power(self._batch), slots).bit_length())]
 
     def choose(self, polynomials: Mapping[str, Polynomial]) -> Choice | None:
         """Returns the cheapest choice; None if no set has the levels of the polynomials."""
