@@ -226,6 +226,7 @@ def of_batch(first: NetworkModel, graph: Graph, batch: int, share: int, compact:
         seconds=choice.plan.seconds,
         matrix_bytes=matrix_bytes(choice.parameters, choice.design, choice.plan),
         key_bytes=key_bytes(choice.parameters, made.needs),
+        work_bytes=made.work_bytes,
     )
     return NetworkModel(made, report, first.output)
 

@@ -12,8 +12,10 @@ import pytest
 import heliograph as hg
 from heliograph.ml.graph import Graph
 from heliograph.ml.networks import NetworkModel, compare, compile_graph, program, sets
+from heliograph.ml.networks.files import circuit_of
 from heliograph.ml.networks.forecast import seconds_of
 from heliograph.ml.profile import Profile, Row, profile_of
+from heliograph.models.compiled_bundle import CompiledForm
 from network_graphs import Builder, perceptron
 
 
@@ -167,6 +169,34 @@ def test_bundles_of_groups(small: Any, owner: Any, monkeypatch: pytest.MonkeyPat
         half.decrypt(owner, answer, like=x)
     with pytest.raises(hg.ShapeError, match="or 1 to 6 of them"):
         half.encrypt(owner, images(7))
+
+
+@pytest.mark.parametrize(
+    ("field", "change", "error"),
+    [
+        ("input", {"share": 3}, "powers of two"),
+        ("output", {"share": 1}, "one number of samples"),
+        ("batch", 1, "at most those of a request"),
+        ("batch", 0, "batch must be an integer from 1"),
+        ("input", {"share": 1024, "period": 256}, "at most 32 ciphertexts"),
+        ("input", {"batch": 2}, "exactly the fields"),
+    ],
+)
+def test_changed_bundles_are_refused(
+    small: Any, monkeypatch: pytest.MonkeyPatch, field: str, change: Any, error: str
+) -> None:
+    model = compiled(small, 6, 2, monkeypatch)
+    form = CompiledForm.of(model)
+    fields = form.described()
+    value = fields[field] | change if isinstance(change, dict) else change
+    with pytest.raises(hg.DamagedFileError, match=error):
+        CompiledForm.read(fields | {field: value}, None, small)
+    for share, batch in ((4, 6), (2, 5)):  # another share or batch than that of the client's fields
+        read = circuit_of(form.arrays(), small, batch, share)
+        assert (read.needs == model.needs) is (share == 2)
+        assert read.design.share == share
+    with pytest.raises(hg.DamagedFileError, match="64 ciphertexts, at most 32"):
+        circuit_of(form.arrays(), small, 256, 256)
 
 
 def test_a_service_answers_groups(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_what_cannot_be_compiled() -> None:
         compile_graph(perceptron(), x, margin=0.5)
     with pytest.raises(hg.LimitError, match="limit= allows"):
         compile_graph(perceptron(), x, accuracy=0.1, limit=hg.Costs(seconds=1e-6))
-    with pytest.raises(hg.LimitError, match="keys and matrices"):
+    with pytest.raises(hg.LimitError, match="keys, matrices and tensors"):
         compile_graph(perceptron(), x, accuracy=0.1, limit=hg.Costs(nbytes=1000))
     b = Builder((12,))
     with pytest.raises(ModelError, match="not finite"):

@@ -15,6 +15,7 @@ from heliograph._common.html import Rows
 from heliograph._common.tensor import StageProgress
 from heliograph.keys import SecretKey
 from heliograph.ml.networks.compiling import key_bytes
+from heliograph.ml.networks.design import MOST_CIPHERTEXTS
 from heliograph.ml.networks.files import arrays_of, circuit_of
 from heliograph.ml.networks.layouts import Digits, Layout
 from heliograph.ml.networks.model import NetworkModel, Packing, decrypted_slots, packed_request, require_own_guards
@@ -263,6 +264,8 @@ def _layout(value: Any, parameters: Any) -> Layout:
     inside = int(places.max()) < period and len(np.unique(places)) == len(places)
     if not inside:
         raise damaged("the places of a layout must be distinct and inside its period")
+    if share > 1 and layout.ciphertexts > MOST_CIPHERTEXTS:
+        raise damaged(f"a layout that {share} samples share must have at most {MOST_CIPHERTEXTS} ciphertexts")
     return layout
 
 

@@ -166,6 +166,7 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
         seconds_of(circuit, profile),
         matrix_bytes(choice.parameters, design, plan),
         key_bytes(choice.parameters, circuit.needs),
+        circuit.work_bytes,
         loss,
         tuple(rows),
         "the shapes of input and output, their scale, the parameter set, and the rotations of the keys, which follow "
@@ -192,6 +193,6 @@ def _require(limit: Costs, report: NetworkReport) -> None:
         )
     if limit.nbytes is not None and report.memory_bytes > limit.nbytes:
         raise _core.LimitError(
-            f"keys and matrices of this network would take {readable_bytes(report.memory_bytes)}; limit= allows "
+            f"keys, matrices and tensors of this network would take {readable_bytes(report.memory_bytes)}; limit= allows "
             f"{readable_bytes(limit.nbytes)}"
         )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from heliograph.ml.errors import ModelError
 from heliograph.ml.networks.cuts import Cut, Form, Network
 from heliograph.ml.networks.diagonals import Diagonals, cost_of, diagonals_of, turns_of
 from heliograph.ml.networks.filled import Filled, filled_of
@@ -13,6 +14,9 @@ from heliograph.ml.networks.layouts import Layout, packed, raster, strided
 from heliograph.ml.networks.terms import Terms
 
 _STRIDES = (1, 2, 4, 8)  # distances of pixels, in those of the layout before, that are tried
+
+#: Most ciphertexts of a tensor whose ciphertexts several samples share.
+MOST_CIPHERTEXTS = 32
 
 _FILLED_GAIN = 0.9  # largest cost, relative to the plain map, with which filled copies are offered
 
@@ -102,10 +106,18 @@ class Design:
 
 
 def design_of(network: Network, slots: int, batch: int = 1, share: int = 1) -> Design:
-    """Chooses the layouts of a network in ciphertexts of `slots` slots, which `share` samples share."""
+    """Chooses the layouts of a network in ciphertexts of `slots` slots, which `share` samples share.
+
+    Raises ModelError if a tensor of several samples takes more than 32 ciphertexts."""
     places = slots // share
     layouts = _layouts(network, places)
     output = packed(network.output.shape, places)
+    most = max(layout.ciphertexts for layout in (*layouts.values(), output))
+    if share > 1 and most > MOST_CIPHERTEXTS:
+        raise ModelError(
+            f"cannot put {share} samples into the same ciphertexts: a tensor of them takes {most} ciphertexts, at most "
+            f"{MOST_CIPHERTEXTS} are allowed; put fewer samples into a ciphertext"
+        )
     maps = {cut.name: _maps(cut.form, layouts, layouts[cut.name]) for cut in network.cuts if cut.form is not None}
     return Design(places, 1, layouts, output, maps, _maps(network.output, layouts, output)).interleaved(batch, share)
 

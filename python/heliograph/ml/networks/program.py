@@ -299,12 +299,16 @@ def is_large(nbytes: int, memory: int) -> bool:
 
 
 def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
-    """Returns the bytes of the encoded matrices: words of the level's and the special primes, once per period."""
+    """Returns the bytes of the encoded matrices and constants. Matrices have words of the level's and the special primes,
+    once per period."""
     special = len(p._core.spec.special)
     total = 0
     for result, above, matrix in matrices(design, plan):
         words = p._core.level_limbs(min(result + above, p.levels)) + special
         total += matrix.count * 2 * matrix.period * words * p.word_size // 8
+    forms = [(design.layouts[name], plan.places[name].form) for name in design.maps]
+    for layout, level in (*forms, (design.output, plan.output)):
+        total += layout.ciphertexts * p.n * p._core.level_limbs(level) * p.word_size // 8
     return int(total)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from heliograph import _core, ckks
 from heliograph.ml.networks.cuts import Network
-from heliograph.ml.networks.design import Design, Map, design_of
+from heliograph.ml.networks.design import MOST_CIPHERTEXTS, Design, Map, design_of
 from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.forecast import products_of, seconds_of
 from heliograph.ml.networks.layouts import power
@@ -22,7 +22,6 @@ _PRECISION = 17  # bits of products of sets without bootstraps; values are at mo
 _INTEGER_BITS = 6  # bits of room of these sets, for the guards
 _MOST_LEVELS = 45  # more levels fit no set without bootstraps
 _SMALLEST, _LARGEST = 12, 16  # log2 of ring degrees
-_MOST_CIPHERTEXTS = 32  # ciphertexts of a tensor that samples share
 _SHARE_GAIN = 0.02  # least share of the seconds that more samples in a ciphertext must save
 
 
@@ -77,6 +76,8 @@ class Chooser:
         """Returns the choice for a set, with the number of samples in a ciphertext that takes the least time."""
         best: Choice | None = None
         for share in self._shares(parameters.slots):
+            if share > 1 and self.design(parameters.slots, share).most_ciphertexts > MOST_CIPHERTEXTS:
+                break
             found = self._shared(parameters, polynomials, share)
             if found is None:
                 continue
@@ -88,8 +89,6 @@ class Chooser:
     def _shared(self, parameters: ckks.Parameters, polynomials: Mapping[str, Polynomial], share: int) -> Choice | None:
         """Returns the choice for a set and a number of samples in a ciphertext; None if there is no plan."""
         design = self.design(parameters.slots, share)
-        if share > 1 and design.most_ciphertexts > _MOST_CIPHERTEXTS:
-            return None
         units = units_of(self._network, design, polynomials, self._largest)
         plan = plan_of(self._network, design, units, polynomials, limits_of(parameters))
         if plan is None:
