@@ -90,6 +90,25 @@ def test_tensors_of_several_ciphertexts_in_groups(small: Any, owner: Any, monkey
     np.testing.assert_allclose(values[0], model.simulate(x), atol=2e-4)
 
 
+def test_real_and_imaginary_parts(small: Any, owner: Any) -> None:
+    z = np.random.default_rng(2).uniform(-1, 1, (3, 1024)) + 1j * np.random.default_rng(3).uniform(-1, 1, (3, 1024))
+    x = owner.encrypt(z)
+    parts = hg.Server(owner.evaluation_keys(conjugate=True)).bind(x)._doubled_parts()
+    assert parts.shape == (2, 3)
+    assert parts.dtype == np.float64
+    np.testing.assert_allclose(owner.decrypt(parts), [2 * z.real, 2 * z.imag], atol=1e-8)
+    with pytest.raises(hg.MissingKeyError, match="conjugate=True"):
+        hg.Server(owner.evaluation_keys()).bind(x)._doubled_parts()
+    values = np.zeros(1024)
+    values[[5, 700]] = 3.0, -2.0
+    declared = hg.Server(owner.evaluation_keys()).bind(owner.encrypt(values, bound=4)).within((-1, 1))
+    guarded = declared.polynomial([0, 1, 1, 0, 1], "chebyshev")
+    assert owner._core.outside_slots(guarded._core) == [5, 700]
+    assert owner._core.outside_slots(x._core) == []
+    with pytest.raises(hg.WrongKeyError):
+        hg.SecretKey.generate(small)._core.outside_slots(guarded._core)
+
+
 def test_constants_are_encoded_once_and_add_the_same_bits(single: NetworkModel, owner: Any) -> None:
     server = hg.Server(single.keys(owner))
     request = server.bind(single.encrypt(owner, images(1)))

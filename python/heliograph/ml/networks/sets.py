@@ -22,6 +22,7 @@ _PRECISION = 17  # bits of products of sets without bootstraps; values are at mo
 _INTEGER_BITS = 6  # bits of room of these sets, for the guards
 _MOST_LEVELS = 45  # more levels fit no set without bootstraps
 _SMALLEST, _LARGEST = 12, 16  # log2 of ring degrees
+_MOST_DESIGNS = 4  # layouts in memory; those of ResNet-20 take 0.7 GB for each number of places
 _SHARE_GAIN = 0.02  # least share of the seconds that more samples in a ciphertext must save
 
 
@@ -36,8 +37,8 @@ class Choice:
 
 
 class Chooser:
-    """Finds the cheapest set of a network, by the seconds of a profile for requests of `batch` samples. Layouts for each
-    number of places of a sample are made once. `share` sets the number of samples in a ciphertext, a power of two."""
+    """Finds the cheapest set of a network, by the seconds of a profile for requests of `batch` samples. Recent layouts for a
+    number of places of a sample are kept. `share` sets the number of samples in a ciphertext, a power of two."""
 
     def __init__(
         self,
@@ -53,12 +54,15 @@ class Chooser:
         self._profile, self._compact, self._share = profile, compact, share
         self._designs: dict[int, Design] = {}
         self._sets: dict[object, ckks.Parameters | None] = {}
+        self._best_shares: dict[ckks.Parameters, int] = {}
 
     def design(self, slots: int, share: int = 1) -> Design:
         """Returns the layouts for a number of slots, which `share` samples share."""
         places = slots // share
-        if places not in self._designs:
-            self._designs[places] = design_of(self._network, places)
+        found = self._designs.pop(places, None)
+        self._designs[places] = design_of(self._network, places) if found is None else found
+        if len(self._designs) > _MOST_DESIGNS:
+            del self._designs[next(iter(self._designs))]
         return self._designs[places].interleaved(self._batch, share)
 
     def _shares(self, slots: int) -> list[int]:
@@ -73,9 +77,11 @@ class Chooser:
         return min(found, key=lambda one: one.plan.seconds, default=None)
 
     def _planned(self, parameters: ckks.Parameters, polynomials: Mapping[str, Polynomial]) -> Choice | None:
-        """Returns the choice for a set, with the number of samples in a ciphertext that takes the least time."""
+        """Returns the choice for a set, with the number of samples in a ciphertext that takes the least time. Later calls
+        for the set keep this number."""
         best: Choice | None = None
-        for share in self._shares(parameters.slots):
+        known = self._best_shares.get(parameters)
+        for share in self._shares(parameters.slots) if known is None else [known]:
             if share > 1 and self.design(parameters.slots, share).most_ciphertexts > MOST_CIPHERTEXTS:
                 break
             found = self._shared(parameters, polynomials, share)
@@ -84,6 +90,8 @@ class Chooser:
             if best is not None and not found.plan.seconds < best.plan.seconds * (1 - _SHARE_GAIN):
                 break
             best = found
+        if best is not None:
+            self._best_shares[parameters] = best.design.share
         return best
 
     def _shared(self, parameters: ckks.Parameters, polynomials: Mapping[str, Polynomial], share: int) -> Choice | None:
