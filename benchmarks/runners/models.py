@@ -19,7 +19,9 @@ import os
 import resource
 import statistics
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,13 @@ import heliograph as hg
 from benchmarks.report import results
 from benchmarks.runners import common
 from heliograph.ml.canonical import canonical
+from heliograph.ml.graph import Graph
 from heliograph.ml.networks import NetworkModel, compile_graph
+from heliograph.ml.networks.compiling import key_bytes
+from heliograph.ml.networks.cuts import network_of
+from heliograph.ml.networks.program import Circuit, matrices, matrix_bytes
+from heliograph.ml.networks.sets import Chooser
+from heliograph.ml.profile import profile_of
 from heliograph.ml.read.onnx import read_onnx
 
 MODELS = common.ROOT / "examples" / "models"
@@ -110,37 +118,76 @@ def simulated(model: NetworkModel, x: Any, labels: Any) -> tuple[dict[str, Any],
     }, clear
 
 
+class DeviceMemory:
+    """Context manager: watches the free memory of the device, in which the process is alone. `peak` has the most used bytes."""
+
+    def __init__(self, parameters: Any) -> None:
+        self._parameters, self._ended = parameters, threading.Event()
+        self._least = int(parameters.free_memory)
+        self._start = self._least
+
+    @property
+    def peak(self) -> int:
+        """Returns the most bytes that were in use, in addition to those at the start."""
+        return self._start - self._least
+
+    def __enter__(self) -> DeviceMemory:
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.02):
+            self._least = min(self._least, int(self._parameters.free_memory))
+
+
 def encrypted(model: NetworkModel, x: Any, clear: Any, count: int, calls: int) -> dict[str, Any]:
-    """Returns times, memory and differences of encrypted runs on the least certain images and on random ones."""
+    """Returns times, memory and differences of encrypted requests: of the least certain images and of random ones.
+
+    A request has `model.batch` images, the least certain ones first. At least `count` images of each kind are encrypted."""
     margins = np.diff(np.sort(clear, axis=1)[:, -2:], axis=1)[:, 0]
-    chosen = [*np.argsort(margins)[:count], *np.random.default_rng(1).permutation(len(x))[:count]]
+    kinds = (np.argsort(margins), np.random.default_rng(1).permutation(len(x)))
+    if model.batch == 1:
+        requests = [[i] for kind in kinds for i in kind[:count]]
+    else:
+        requests = [list(kind[: model.batch]) for kind in kinds]
     secret = hg.SecretKey.generate(model.parameters)
-    start = time.perf_counter()
-    server = hg.Server(model.keys(secret))
-    keyed = time.perf_counter()
-    model.circuit.prepare()
-    encoded = time.perf_counter()
-    seconds, processor, off, same, logits = [], [], [], [], []
-    for number, i in enumerate(chosen[:1] * calls + chosen):
-        request = server.bind(model.encrypt(secret, x[i]))
-        begin, used = time.perf_counter(), time.process_time()
-        answer = model(request)
-        answer.wait()
-        seconds.append(time.perf_counter() - begin)
-        processor.append(time.process_time() - used)
-        if number >= calls:
-            values = model.decrypt(secret, answer, like=x[i])[0]
-            off.append(float(np.abs(values - model.simulate(x[i])[0]).max()))
-            same.append(bool(values.argmax() == clear[i].argmax()))
-            logits.append([round(float(v), 4) for v in values])
+    with DeviceMemory(model.parameters) as memory:
+        start = time.perf_counter()
+        server = hg.Server(model.keys(secret))
+        keyed = time.perf_counter()
+        model.circuit.prepare()
+        encoded = time.perf_counter()
+        seconds, processor, off, same, logits = [], [], [], [], []
+        for number, some in enumerate(requests[:1] * calls + requests):
+            request = server.bind(model.encrypt(secret, x[some]))
+            request.wait()
+            begin, used = time.perf_counter(), time.process_time()
+            answer = model(request)
+            answer.wait()
+            seconds.append(time.perf_counter() - begin)
+            processor.append(time.process_time() - used)
+            if number >= calls:
+                values = model.decrypt(secret, answer, like=x[some])
+                off.append(float(np.abs(values - model.simulate(x[some])).max()))
+                same += [bool(one.argmax() == clear[i].argmax()) for one, i in zip(values, some, strict=True)]
+                logits += [[round(float(v), 4) for v in one] for one in values[:4]]
+        replayed = _replay(hg.program(model), request) if calls else None
     return {
         "seconds": statistics.median(seconds[1:] or seconds),
+        "seconds_of_image": statistics.median(seconds[1:] or seconds) / model.batch,
         "processor_seconds": statistics.median(processor[1:] or processor),
+        "replay_seconds": replayed,
         "first_seconds": seconds[0],
         "calls": len(seconds),
         "key_seconds": keyed - start,
         "encode_seconds": encoded - keyed,
         "key_bytes": int(server.keys.nbytes),
+        "peak_device_bytes": memory.peak,
         "peak_host_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "encrypted_images": len(same),
         "largest_difference_from_simulation": max(off, default=None),
@@ -150,41 +197,100 @@ def encrypted(model: NetworkModel, x: Any, clear: Any, count: int, calls: int) -
     }
 
 
-def measure(name: str, case: Case, given: Any) -> dict[str, Any]:
-    """Returns the row of a network."""
+def _replay(program: Any, request: Any, calls: int = 4) -> float:
+    """Returns the median seconds of replays of a recorded call."""
+    program(request).wait()
+    seconds = []
+    for _ in range(calls):
+        begin = time.perf_counter()
+        program(request).wait()
+        seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds[1:])
+
+
+def of_batch(first: NetworkModel, graph: Graph, batch: int, share: int, compact: bool | None) -> NetworkModel:
+    """Returns the network with the polynomials and the set of another model, for another number of samples of a request."""
+    circuit, profile = first.circuit, profile_of(None)
+    network = network_of(graph)
+    largest = {"input": circuit.units.values[network.cuts[0].name], "output": circuit.units.output}
+    choice = Chooser(network, largest, batch, first.parameters, profile, compact, share or None).choose(circuit.polynomials)
+    if choice is None:
+        raise SystemExit(f"{first.parameters!r} has no plan for {batch} samples, {share} of them in a ciphertext")
+    made = Circuit(
+        network.without_weights(),
+        choice.design,
+        choice.plan,
+        circuit.polynomials,
+        choice.units,
+        choice.parameters,
+        compact=compact,
+    )
+    every = [one for _, _, one in matrices(choice.design, choice.plan)]
+    report = replace(
+        first.report,
+        levels=made.input_level,
+        bootstraps=choice.plan.bootstraps,
+        diagonals=sum(one.count for one in every),
+        rotations=sum(one.turns for one in every),
+        seconds=choice.plan.seconds,
+        matrix_bytes=matrix_bytes(choice.parameters, choice.design, choice.plan),
+        key_bytes=key_bytes(choice.parameters, made.needs),
+        work_bytes=made.work_bytes,
+    )
+    return NetworkModel(made, report, first.output)
+
+
+def measure(name: str, case: Case, given: Any) -> Iterator[dict[str, Any]]:
+    """Yields the row of a network for each number of images of a request."""
     x, labels = samples(case, "train", given.calibration, 5)
     start, used = time.perf_counter(), time.process_time()
     graph = canonical(read_onnx(case.path))
-    compact = True if given.compact else None
-    options = {"batch": given.batch, "margin": case.margin, "compact": compact}
-    model = compile_graph(graph, x if case.random else (x, labels), accuracy=case.accuracy, **options)
-    row: dict[str, Any] = {
-        "model": f"{name}-random" if case.random else name,
-        "compile_seconds": time.perf_counter() - start,
-        "compile_processor_seconds": time.process_time() - used,
-        "parameters": model.parameters.name or repr(model.parameters),
-        "batch": given.batch,
-        "levels": model.report.levels,
-        "bootstraps": model.report.bootstraps,
-        "diagonals": model.report.diagonals,
-        "rotations": model.report.rotations,
-        "rotation_keys": sum(len(steps) for steps in model.needs["level_rotations"].values()),
-        "degrees": [one.degree for one in model.report.activations],
-        "target": model.report.target,
-        "predicted_seconds": model.report.seconds,
-        "predicted_matrix_bytes": model.report.matrix_bytes,
-        "predicted_key_bytes": model.report.key_bytes,
-        "compact": compact,
-        "compile_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-    }
-    print(model.report, flush=True)
+    compact = True if given.compact == "yes" else False if given.compact == "no" else None
+    batches = [int(text) for text in given.batch.split(",")]
+    first = compile_graph(
+        graph,
+        x if case.random else (x, labels),
+        accuracy=case.accuracy,
+        batch=batches[0],
+        margin=case.margin,
+        compact=compact,
+    )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    compiled = time.perf_counter() - start, time.process_time() - used
     test, right = samples(case, "test", given.images, 6)
-    agreement, clear = simulated(model, test, right)
-    row |= agreement
-    if given.encrypted:
-        row |= encrypted(model, test, clear, given.encrypted, given.calls)
-        row["compact"] = bool(model.circuit.compact)
-    return row
+    for batch in batches:
+        again = batch != batches[0] or given.share
+        model = of_batch(first, graph, batch, given.share, compact) if again else first
+        design = model.circuit.design
+        row: dict[str, Any] = {
+            "model": f"{name}-random" if case.random else name,
+            "compile_seconds": compiled[0],
+            "compile_processor_seconds": compiled[1],
+            "parameters": model.parameters.name or repr(model.parameters),
+            "batch": batch,
+            "share": design.share,
+            "groups": design.groups,
+            "levels": model.report.levels,
+            "bootstraps": model.report.bootstraps,
+            "diagonals": model.report.diagonals,
+            "rotations": model.report.rotations,
+            "rotation_keys": sum(len(steps) for steps in model.needs["level_rotations"].values()),
+            "degrees": [one.degree for one in model.report.activations],
+            "target": model.report.target,
+            "predicted_seconds": model.report.seconds,
+            "predicted_matrix_bytes": model.report.matrix_bytes,
+            "predicted_key_bytes": model.report.key_bytes,
+            "compact": compact,
+            "compile_peak_bytes": peak,
+        }
+        print(model.report, flush=True)
+        agreement, clear = simulated(model, test, right)
+        row |= agreement
+        if given.encrypted:
+            row |= encrypted(model, test, clear, given.encrypted, given.calls)
+            row["compact"] = bool(model.circuit.compact)
+        yield row
+        del model
 
 
 def found(name: str, case: Case, random: bool, folder: Path) -> Case | None:
@@ -214,8 +320,9 @@ def main() -> None:
         images=(10000, "simulated test images"),
         encrypted=(2, "encrypted images of each kind; 0 for none"),
         calls=(3, "timed calls of the first image"),
-        batch=(1, "images of a request"),
-        compact=(False, "matrices of a tenth of the memory"),
+        batch=("1", "images of a request; several numbers, separated by commas, make several rows"),
+        share=(0, "images that share ciphertexts, a power of two; 0 for the forecast's choice"),
+        compact=("auto", "matrices of a tenth of the memory: yes, no, or auto by the free memory"),
         random=(False, "random weights for a ResNet-18 whose file is missing"),
     ).parse_args()
     cases = dict(CASES)
@@ -231,10 +338,11 @@ def main() -> None:
             case = found(name, asked, given.random, Path(folder))
             if case is None:
                 continue
-            rows.append(row := measure(name, case, given))
-            print({key: value for key, value in row.items() if key != "logits"}, flush=True)
-            machine = common.machine() | common.engine()
-            results.save(given.out, common.report(rows, machine, kind="models", load=[load, common.load()]))
+            for row in measure(name, case, given):
+                rows.append(row)
+                print({key: value for key, value in row.items() if key != "logits"}, flush=True)
+                machine = common.machine() | common.engine()
+                results.save(given.out, common.report(rows, machine, kind="models", load=[load, common.load()]))
 
 
 if __name__ == "__main__":

@@ -253,6 +253,9 @@ class SecretKey : public SecretKeyOf<Scheme> {
   Ciphertext encrypt(const Values& values, std::size_t level = 0, Interval bound = {}) const;
   /// Throws WrongKeyError; MismatchError; RoomError if values may exceed their modulus, as `checked` requires.
   Values decrypt(const Ciphertext& ciphertext, Checked checked = Checked::usual) const;
+  /// Returns the slots in which a guard shows an argument outside its interval, ascending. Values of a sum that wrapped may
+  /// also show in other slots. Throws WrongKeyError; MismatchError.
+  std::vector<std::size_t> outside_slots(const Ciphertext& ciphertext) const;
   /// Decrypts with the ranges, noise and padding of `like`, a tensor of this process, in place of the ciphertext's own.
   /// Throws MismatchError if the two differ in shape, slots, level, scale, degree or kind of values.
   Values decrypt_as(const Ciphertext& ciphertext, const Ciphertext& like, Checked checked = Checked::usual) const;
@@ -310,6 +313,8 @@ Ciphertext lower(const Ciphertext& a, std::size_t level);
 /// contents of padding slots (tail_known) are first masked, which takes a level: LevelError at the lowest.
 Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys);
 Ciphertext conjugate(const Ciphertext& a, const EvaluationKeys& keys);
+/// Returns twice the real and twice the imaginary parts of complex values, as real tensors on a new first axis of two.
+Ciphertext parts_doubled(const Ciphertext& a, const EvaluationKeys& keys);
 /// Sums `count` (a power of two) neighbouring slots, cyclically: slot i gets the sum of slots i .. i + count - 1. If `count`
 /// is the whole period, every slot gets the sum of the ciphertext's values, without the padding slots. Unknown contents of
 /// padding slots (tail_known) are first masked, which takes a level: LevelError at the lowest.

@@ -217,6 +217,7 @@ void bind_secret_key(nb::module_& m) {
             return array_from(std::move(values));
           },
           "ciphertext"_a, "like"_a, "progress"_a = nb::none(), "checked"_a = "usual")
+      .def("outside_slots", &SecretKey::outside_slots, "ciphertext"_a, Unlocked())
       .def(
           "stand_in", [](const SecretKey& k, const Ciphertext& x) { return ckks::stand_in(x, k); }, "x"_a)
       .def(
@@ -289,6 +290,7 @@ void bind_key_switches(nb::module_& m) {
   m.def("relinearize", with_progress(&ckks::relinearize), "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("relinearize_rescale", with_progress(&ckks::relinearize_rescale), "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("conjugate", with_progress(&ckks::conjugate), "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("parts_doubled", with_progress(&ckks::parts_doubled), "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("multiply_rescale", with_progress(&ckks::multiply_rescale), "a"_a, "b"_a, "keys"_a, "progress"_a = nb::none());
   m.def(
       "bootstrap",

@@ -56,7 +56,6 @@ _STANDINGS = {
     "open": "decrypt refuses it unless its coefficients are small",
 }
 
-
 #: Sums with a tensor or a plaintext.
 _SUMS = {"add": Calls(_core.ckks.add, _core.ckks.add_into), "subtract": Calls(_core.ckks.subtract, _core.ckks.subtract_into)}
 _CONSTANT_SUM = Calls(_core.ckks.add_constants, _core.ckks.add_constants_into)
@@ -366,6 +365,12 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         own_keys = keys_of([self], keys, "conjugation")
         x = self.relinearize(keys=own_keys)
         return type(self)(_core.ckks.conjugate(x._core, own_keys._for(swap=True), progress), own_keys)
+
+    @operation
+    def _doubled_parts(self) -> Self:
+        """Returns twice the real and twice the imaginary parts, as real tensors on a new first axis."""
+        own_keys = keys_of([self], None, "a separation of real and imaginary parts")
+        return type(self)(_core.ckks.parts_doubled(self._core, own_keys._for(swap=True)), own_keys)
 
     @operation
     def sum_slots(self, count: int | None = None, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:
@@ -760,8 +765,7 @@ def _operand(x: Tensor, values: Any, what: str) -> tuple[Any, bool, bool]:
 def factor_scale(x: Tensor) -> float:
     """Returns the scale of clear factors for which the rescaled product has its level's scale.
 
-    Raises ScaleError for a tensor at the scale of a product, because the factors' scale would leave the factors no
-    precision."""
+    Raises ScaleError for a tensor at the scale of a product, because the factors would keep no precision."""
     level_scale = x.parameters.scale(x.level)
     if x.scale > 2 * level_scale:
         raise _core.ScaleError(

@@ -173,6 +173,10 @@ class Counter:
         words = min(2 * (period or self.parameters.slots), self.n)
         return diagonals * words * (self.limbs(level) + self._all_special) * self.parameters.word_size // 8
 
+    def plaintext_transforms(self, level: int) -> int:
+        """Return the modular products of the transform of an encoded diagonal for operands of a level."""
+        return (self.limbs(level) + self._all_special) * self._transform
+
     # ---- parts of key switches, in products ----
 
     def _sizes(self, level: int) -> list[int]:

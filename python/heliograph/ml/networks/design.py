@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from heliograph.ml.errors import ModelError
 from heliograph.ml.networks.cuts import Cut, Form, Network
 from heliograph.ml.networks.diagonals import Diagonals, Surveys, cost_of, diagonals_of, surveys, turns_of
 from heliograph.ml.networks.filled import Filled, filled_of
-from heliograph.ml.networks.layouts import Layout, packed, power, raster, strided
+from heliograph.ml.networks.layouts import Layout, packed, raster, strided
 from heliograph.ml.networks.propagation import carried
 from heliograph.ml.networks.terms import LinearMap
 
@@ -19,6 +19,9 @@ _STRIDES = (1, 2, 4, 8)  # distances of pixels, in those of the layout before, t
 _ACTIVATION_COST = 3000.0  # cost of an activation and a bootstrap of a ciphertext, in products with a diagonal
 
 _LARGE = 1 << 21  # weights of a map from which only layouts are tried that linear operations keep
+
+#: Most ciphertexts of a tensor whose ciphertexts several samples share.
+MOST_CIPHERTEXTS = 32
 
 _FILLED_GAIN = 0.9  # largest cost, relative to the plain map, with which filled copies are offered
 
@@ -45,43 +48,85 @@ class Map:
             return self.filled.spread.turns + self.filled.matrix.turns
         return turns_of(self.diagonals)
 
+    def interleaved(self, share: int) -> Map:
+        """Returns the same map for `share` interleaved samples."""
+        diagonals = {name: d.interleaved(share) for name, d in self.diagonals.items()}
+        return Map(self.source, self.factor, diagonals, None if self.filled is None else self.filled.interleaved(share))
+
 
 @dataclass(frozen=True)
 class Design:
-    """Layout of each cut and of the output, and the linear maps that each of them reads."""
+    """Layout of each cut and of the output, and the linear maps that each of them reads.
+
+    A request of `batch` samples has `groups` tensors. The samples of a group share the slots of its ciphertexts."""
 
     slots: int
-    batch: int
+    batch: int  #: samples of a request
     layouts: Mapping[str, Layout]
     output: Layout
     maps: Mapping[str, tuple[Map, ...]]  #: maps of each cut's argument, by the cut's name
     output_maps: tuple[Map, ...]
 
+    @property
+    def share(self) -> int:
+        """Samples of a group."""
+        return self.output.share
 
-def design_of(network: Network, slots: int, batch: int = 1) -> Design:
-    """Chooses the layouts of a network in ciphertexts of `slots` slots.
+    @property
+    def groups(self) -> int:
+        """Groups of a full request."""
+        return self.groups_of(self.batch)
 
-    Raises ModelError if `batch` samples do not fit one ciphertext."""
-    found: dict[tuple[str, str], Surveys] = {}
-    layouts = _layouts(network, slots, found)
-    output = packed(network.output.shape, slots)
-    if batch > 1:
-        layouts, output = _shared(layouts, output, slots, batch)
-        found = {}
-    maps = {cut.name: _maps(cut.name, cut.form, layouts, layouts[cut.name], found) for cut in network.cuts if cut.form}
-    return Design(slots, batch, layouts, output, maps, _maps("", network.output, layouts, output, found))
+    @property
+    def columns(self) -> int:
+        """Groups that the linear maps of a full request take, two of them as real and imaginary parts."""
+        return -(-self.groups // 2)
 
+    @property
+    def most_ciphertexts(self) -> int:
+        """Ciphertexts of the largest tensor of a group."""
+        return max(layout.ciphertexts for layout in (*self.layouts.values(), self.output))
 
-def _shared(layouts: dict[str, Layout], output: Layout, slots: int, batch: int) -> tuple[dict[str, Layout], Layout]:
-    """Returns the layouts for several samples in one ciphertext."""
-    period = max(layout.period for layout in (*layouts.values(), output))
-    if period * power(batch) > slots:
-        raise ModelError(
-            f"cannot put {batch} samples into one ciphertext: a sample takes {period:,} of {slots:,} slots, so batch must "
-            f"be at most {max(1, slots // period)}"
+    def interleaved(self, batch: int, share: int) -> Design:
+        """Returns the design of `share` samples in ciphertexts of `share` times the slots, for requests of `batch`."""
+        if share == 1:
+            return replace(self, batch=batch)
+        return Design(
+            self.slots * share,
+            batch,
+            {name: layout.interleaved(share) for name, layout in self.layouts.items()},
+            self.output.interleaved(share),
+            {name: tuple(m.interleaved(share) for m in maps) for name, maps in self.maps.items()},
+            tuple(m.interleaved(share) for m in self.output_maps),
         )
-    made = {name: Layout(each.shape, each.digits, period, slots, batch) for name, each in layouts.items()}
-    return made, Layout(output.shape, output.digits, period, slots, batch)
+
+    def described(self) -> str:
+        """Returns the samples of a request in words."""
+        shared = f" by {min(self.share, self.batch)} in the same ciphertexts" if self.share > 1 else ""
+        return f"{self.batch} in a request{shared}"
+
+    def groups_of(self, count: int) -> int:
+        """Returns the groups of `count` samples."""
+        return -(-count // self.share)
+
+
+def design_of(network: Network, slots: int, batch: int = 1, share: int = 1) -> Design:
+    """Chooses the layouts of a network in ciphertexts of `slots` slots, which `share` samples share.
+
+    Raises ModelError if a tensor of several samples takes more than 32 ciphertexts."""
+    places = slots // share
+    found: dict[tuple[str, str], Surveys] = {}
+    layouts = _layouts(network, places, found)
+    output = packed(network.output.shape, places)
+    most = max(layout.ciphertexts for layout in (*layouts.values(), output))
+    if share > 1 and most > MOST_CIPHERTEXTS:
+        raise ModelError(
+            f"cannot put {share} samples into the same ciphertexts: a tensor of them takes {most} ciphertexts, at most "
+            f"{MOST_CIPHERTEXTS} are allowed; put fewer samples into a ciphertext"
+        )
+    maps = {cut.name: _maps(cut.name, cut.form, layouts, layouts[cut.name], found) for cut in network.cuts if cut.form}
+    last = _maps("", network.output, layouts, output, found)
+    return Design(places, 1, layouts, output, maps, last).interleaved(batch, share)
 
 
 def _layouts(network: Network, slots: int, found: dict[tuple[str, str], Surveys]) -> dict[str, Layout]:

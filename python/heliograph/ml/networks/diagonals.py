@@ -37,7 +37,8 @@ Entries = tuple[Indices, Indices, Floats]
 class Diagonals:
     """Diagonals of a map from one ciphertext to another, for slots that repeat with `period`.
 
-    `folds` are rotations that add the parts of sums, or the copies of results, after the product."""
+    `folds` are rotations that add the parts of sums, or the copies of results, after the product. `share` neighbouring slots
+    have the same weights: those of the samples that share a ciphertext."""
 
     period: int
     numbers: Indices  #: number of each diagonal, ascending
@@ -45,6 +46,7 @@ class Diagonals:
     rotations: tuple[int, ...]  #: steps of the baby and giant steps
     folds: tuple[int, ...]
     entries: Callable[[], Iterator[Entries]] = field(repr=False, compare=False)  #: yields the entries in parts
+    share: int = 1
 
     @property
     def count(self) -> int:
@@ -63,12 +65,26 @@ class Diagonals:
 
     def values(self) -> Floats:
         """Returns the diagonals [count, period]."""
-        made = np.zeros(self.count * self.period)
-        row = np.zeros(int(self.numbers[-1]) + 1 if self.count else 1, dtype=np.int64)
-        row[self.numbers] = np.arange(self.count) * self.period
+        base = self.period // self.share
+        made = np.zeros(self.count * base)
+        row = np.zeros(int(self.numbers[-1]) // self.share + 1 if self.count else 1, dtype=np.int64)
+        row[self.numbers // self.share] = np.arange(self.count) * base
         for number, slot, weights in self.entries():
             made[row[number] + slot] += weights
-        return made.reshape(self.count, self.period)
+        values = made.reshape(self.count, base)
+        return np.repeat(values, self.share, axis=1) if self.share > 1 else values
+
+    def interleaved(self, share: int) -> Diagonals:
+        """Returns the same map for `share` interleaved samples: rotations by `share` times the steps."""
+        return replace(
+            self,
+            period=self.period * share,
+            numbers=self.numbers * share,
+            baby=self.baby * share,
+            rotations=tuple(step * share for step in self.rotations),
+            folds=tuple(step * share for step in self.folds),
+            share=self.share * share,
+        )
 
     def apply(self, x: Floats) -> Floats:
         """Returns the map of slots [slots], as the encrypted product computes it."""
@@ -114,7 +130,7 @@ Surveys = Mapping[tuple[int, int], Survey]
 
 def surveys(terms: LinearMap, source: Layout, targets: Sequence[Layout]) -> list[Surveys]:
     """Returns the surveys of a map from one layout to each of several others. Reads the triplets once."""
-    low = source.slots if source.batch > 1 else min(source.period, source.slots)
+    low = min(source.period, source.slots)
     inputs, outputs = source.places, [target.places for target in targets]
     found = [np.zeros(target.ciphertexts * source.ciphertexts * low, dtype=np.int64) for target in targets]
     for part in terms.parts():
@@ -140,8 +156,6 @@ def diagonals_of(
 
     `found` has the surveys of the map; without it they are made."""
     found = surveys(terms, source, [target])[0] if found is None else found
-    if source.batch > 1:
-        return _of_batch(terms, source, target, found)
     low, high = min(source.period, source.slots), min(target.period, source.slots)
     best: dict[tuple[int, int], Diagonals] | None = None
     for form in _forms(low, high, max((one.count for one in found.values()), default=0)):
@@ -237,21 +251,6 @@ def _shared(blocks: dict[tuple[int, int], Diagonals]) -> dict[tuple[int, int], D
 
 def _union(blocks: list[Diagonals]) -> Indices:
     return np.unique(np.concatenate([d.numbers for d in blocks]))
-
-
-def _of_batch(terms: LinearMap, source: Layout, target: Layout, found: Surveys) -> dict[tuple[int, int], Diagonals]:
-    """Returns the diagonals for several samples, `period` apart: rotations may not mix samples."""
-    if source.ciphertexts != 1 or target.ciphertexts != 1 or source.period != target.period:
-        raise ValueError("several samples must share one ciphertext with one period")
-    form = partial(_of_samples, source.slots, source.period)
-    entries = partial(_entries, terms, source, target, (0, 0), form)
-    return {name: made_of(one.steps, source.slots, (), entries) for name, one in found.items()}
-
-
-def _of_samples(slots: int, period: int, rows: Indices, cols: Indices, weights: Floats) -> Entries:
-    count = slots // period
-    every = (np.arange(count) * period)[:, None]
-    return np.tile((cols - rows) % slots, count), (rows + every).ravel(), np.tile(weights, count)
 
 
 def made_of(

@@ -102,8 +102,10 @@ def _written(value: Any, kept: Callable[[Any], dict[str, str]]) -> Any:
     return int(value) if isinstance(value, np.integer) else value
 
 
-def circuit_of(arrays: Mapping[str, npt.NDArray[Any]], parameters: Any, batch: int) -> Circuit:
-    """Reads a compiled network. Raises DamagedFileError for anything that `arrays_of` does not write."""
+def circuit_of(arrays: Mapping[str, npt.NDArray[Any]], parameters: Any, batch: int, share: int = 1) -> Circuit:
+    """Reads a compiled network for requests of `batch` samples, `share` of them in the same ciphertexts.
+
+    Raises DamagedFileError for anything that `arrays_of` does not write."""
     if not isinstance(parameters, ckks.Parameters):
         raise damaged("its parameter set must be one of CKKS")
     fields = _fields(arrays)
@@ -111,7 +113,7 @@ def circuit_of(arrays: Mapping[str, npt.NDArray[Any]], parameters: Any, batch: i
     graph = _graph(fields, arrays)
     try:
         network = network_of(graph)
-        design = design_of(network, parameters.slots, batch)
+        design = design_of(network, parameters.slots, batch, share)
     except (ModelError, ValueError, IndexError, KeyError, TypeError) as error:
         raise damaged(f"its graph is invalid: {error}") from None
     polynomials = _polynomials(fields["polynomials"], arrays, network)
@@ -275,7 +277,7 @@ def _plan(
             raise damaged("a product and the input have no argument to bootstrap")
         if place.filled and (place.form + 2 > parameters.levels or not any(m.filled for m in design.maps.get(name, ()))):
             raise damaged("a cut with filled copies must have two more levels and a map for them")
-        boots += place.before + place.after
+        boots += (place.before + place.after) * design.layouts[name].ciphertexts * design.groups
         if name in polynomials and place.argument - polynomials[name].depth < 1:
             raise damaged("an activation must have the levels of its polynomial")
         places[name] = place

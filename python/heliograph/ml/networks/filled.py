@@ -41,13 +41,17 @@ class Filled:
         """Returns the map of slots [slots], as the encrypted products compute it."""
         return self.matrix.apply(self.spread.apply(x))
 
+    def interleaved(self, share: int) -> Filled:
+        """Returns the same map for `share` interleaved samples."""
+        return Filled(self.spread.interleaved(share), self.matrix.interleaved(share))
+
 
 def filled_of(terms: LinearMap, source: Layout, target: Layout, found: Surveys | None = None) -> Filled | None:
     """Returns the map by filled copies; None if there are no copies, or if offsets save nothing.
 
-    `found` has the surveys of the map; without it they are made. Maps of several samples or ciphertexts have no copies."""
+    `found` has the surveys of the map; without it they are made. Maps of several ciphertexts have no copies."""
     slots, period = source.slots, max(source.period, target.period)
-    if max(source.batch, target.batch) > 1 or period >= slots:
+    if period >= slots:
         return None
     found = surveys(terms, source, [target])[0] if found is None else found
     if not found:

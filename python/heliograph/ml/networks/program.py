@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from heliograph import ckks
+from heliograph._common.functions import concatenate
 from heliograph.ckks.approximation import with_errors
 from heliograph.ml.networks.cuts import Cut, Network
 from heliograph.ml.networks.design import Design, Map
@@ -18,12 +20,17 @@ from heliograph.ml.networks.diagonals import Blocks, Diagonals
 from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.placing import Plan
 from heliograph.ml.networks.terms import Floats
+from heliograph.programs.forecast import unannounced
 
 #: Assumed error of arguments in [-1, 1], for the limits of guards. Worst-case bounds grow by orders of magnitude with each
 #: layer, beyond all use; `NetworkModel.simulate` models the errors and `compare` measures them.
 _ARGUMENT_ERROR = 2.0**-12
 _Key = tuple[str, str, str]  #: of a matrix: the cut that reads it, the cut that it reads, and its part of filled copies
 _SAME = 1e-9  # largest relative distance of factors that count as equal
+_PART_BYTES = 1 << 30  # largest bytes of one tensor in a call; more groups are computed in parts
+_MATRIX_SHARE = 0.65  # share of the free memory that encoded matrices may take, else they are compact
+_WORK = 16  # tensors that a call holds at a time: values, powers of an argument, parts of matrices
+_PAIRED = 0.5  # factor of matrices of paired groups, whose parts are doubled
 
 
 @dataclass(frozen=True)
@@ -41,9 +48,12 @@ class Units:
 class Circuit:
     """A network with polynomials, layouts, levels and a parameter set. Calls take and return tensors of ciphertexts.
 
-    Encoded matrices are made at the first call and kept; with `lean` they are made for each call and dropped after use.
-    `compact` matrices take about a tenth of the memory, and are transformed again for each product. By default they are
-    compact if all of them would take more than half of the free memory."""
+    Tensors have the shape (ciphertexts,), or (groups, ciphertexts) if a full request has several groups. Each linear map
+    takes two groups at a time, as real and imaginary parts.
+
+    Encoded matrices and constants are made at the first call and kept; with `lean` they are made for each call and dropped
+    after use. `compact` matrices take about a tenth of the memory, and are transformed again for each product. By default
+    they are compact if all of them would take more than 65% of the free memory."""
 
     network: Network
     design: Design
@@ -55,6 +65,7 @@ class Circuit:
     lean: bool = False
     compact: bool | None = None
     _encoded: dict[_Key, Any] = field(default_factory=dict, repr=False)
+    _constants: dict[tuple[str, int, float], Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def needs(self) -> dict[str, Any]:
@@ -65,6 +76,8 @@ class Circuit:
         }
         if self.plan.bootstraps:
             needs["bootstrap"] = True
+        elif self.design.groups > 1:
+            needs["conjugate"] = True
         return needs
 
     @property
@@ -80,26 +93,51 @@ class Circuit:
         """Level of the encrypted input."""
         return self.plan.places[self.network.cuts[0].name].value
 
+    @property
+    def part(self) -> int:
+        """Number of groups that are computed together: an even number, or 1 of the largest tensors."""
+        count = _PART_BYTES // (self.design.most_ciphertexts * int(self.parameters.ciphertext_bytes()))
+        return max(1, count - count % 2)
+
+    @property
+    def work_bytes(self) -> int:
+        """About the bytes of the tensors of a call for a full request, without keys and matrices."""
+        largest = self.design.most_ciphertexts * int(self.parameters.ciphertext_bytes())
+        return _WORK * largest * min(self.part, self.design.groups)
+
     def __call__(self, x: Any, observer: Callable[[str, Any], None] | None = None) -> Any:
-        """Returns the encrypted output (ciphertexts,) of an encrypted input (ciphertexts,).
+        """Returns the encrypted output (ciphertexts,) or (groups, ciphertexts) of an encrypted input.
 
         `observer` receives the name of each cut and its value."""
+        with unannounced():  # the report states the seconds; a forecast of each bootstrap would take the host longer
+            if x.ndim == 1:
+                return self._computed(x, observer)
+            most = len(x) if observer is not None else self.part
+            parts = [self._computed(x[i : i + most].T, observer).T for i in range(0, len(x), most)]
+            return parts[0] if len(parts) == 1 else concatenate(parts)
+
+    def _computed(self, x: Any, observer: Callable[[str, Any], None] | None) -> Any:
+        """Returns the output (ciphertexts,) or (ciphertexts, groups) of an input."""
         values = {self.network.cuts[0].name: x}
-        users = {name: i for i, cut in enumerate(self.network.cuts) if cut.form for name in cut.form.maps}
         kept = {m.source for m in self.design.output_maps}
-        for i, cut in enumerate(self.network.cuts):
+        for cut in self.network.cuts:
             if cut.form is None:
                 continue
             values[cut.name] = (self._product if cut.is_product else self._activated)(cut, values)
             if observer is not None:
-                observer(cut.name, values[cut.name])
-            for name in [n for n, last in users.items() if last == i and n not in kept]:
+                observer(cut.name, values[cut.name] if x.ndim == 1 else values[cut.name].T)
+            for name in [n for n, last in self._last_users.items() if last == cut.name and n not in kept]:
                 values.pop(name, None)
         constant, scaling = self.network.output.constant, (0.0, self.units.output)
         result = self._form("", self.design.output_maps, constant, scaling, self.plan.output, values)
         # Without a figure for the noise, decryption accepts only declared bounds. Bounds that are known without the
         # intervals, such as those of small inputs beside larger constants, are not declared.
         return with_errors(result, (math.nan, _ARGUMENT_ERROR))
+
+    @cached_property
+    def _last_users(self) -> dict[str, str]:
+        """The last cut that reads each cut."""
+        return {name: cut.name for cut in self.network.cuts if cut.form is not None for name in cut.form.maps}
 
     def _product(self, cut: Cut, values: Mapping[str, Any]) -> Any:
         """Returns the product of two cuts. It is right for all values; only before a bootstrap it has a guard."""
@@ -137,11 +175,10 @@ class Circuit:
         u = u.within((-1.0, 1.0))
         if place.before:
             u = _lowered(self._bootstrapped(u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
-        coefficients = [c / self.units.values[name] for c in fitted.coefficients]
+        coefficients, (low, high) = self._activations[name]
         u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
         y = with_errors(u._polynomial(coefficients, "chebyshev", text), (math.nan, math.nan))
         if place.after:
-            low, high = _bound(fitted, self.units.values[name])
             y = self._bootstrapped(y.within((low, high)), max(-low, high), place.value)
         return _lowered(y, place.value)
 
@@ -149,6 +186,15 @@ class Circuit:
         """Returns the name of the guard of an argument: the node and the interval."""
         middle, half = self.units.arguments.get(name, (0.0, self.units.values[name]))
         return f"{label} on [{middle - half:.4g}, {middle + half:.4g}]"
+
+    @cached_property
+    def _activations(self) -> dict[str, tuple[list[float], tuple[float, float]]]:
+        """The coefficients in units, and the bounds of values."""
+        made = {}
+        for name, fitted in self.polynomials.items():
+            unit = self.units.values[name]
+            made[name] = ([c / unit for c in fitted.coefficients], _bound(fitted, unit))
+        return made
 
     def _bootstrapped(self, x: Any, bound: float, level: int) -> Any:
         """Returns values of at most `bound`, bootstrapped to a level."""
@@ -165,7 +211,6 @@ class Circuit:
     ) -> Any:
         """Returns (maps + constant - middle) / half at a level."""
         middle, half = scaling
-        target = self.design.layouts[name] if name else self.design.output
         filled = name != "" and self.plan.places[name].filled
         total: Any = None
         for m in maps:
@@ -175,8 +220,23 @@ class Circuit:
             else:
                 part = self._transformed(name, m, unit, level, values[m.source], filled)
             total = part if total is None else total + part
-        offset = target.spread((constant - middle) / half, -self._unused(maps, half))
-        return total + offset if np.any(offset) else total
+        offset = self._constant(name, maps, (constant - middle) / half, half, total)
+        return total if offset is None else total + offset
+
+    def _constant(self, name: str, maps: tuple[Map, ...], values: Floats, half: float, x: Any) -> Any:
+        """Returns the encoded constant of a form for a tensor (ciphertexts,) or (ciphertexts, groups); None for zeros."""
+        key = (name, x.level, x.scale)
+        if key in self._constants:
+            return self._constants[key]
+        target = self.design.layouts[name] if name else self.design.output
+        slots = target.spread(values, -self._unused(maps, half))
+        made: Any = None
+        if np.any(slots):
+            shaped = slots if x.ndim == 1 else slots[:, None]
+            made = ckks.encode(self.parameters, shaped, level=x.level, scale=x.scale)
+        if not self.lean:
+            self._constants[key] = made
+        return made
 
     def _unused(self, maps: tuple[Map, ...], half: float) -> float:
         """Returns the sum of maps in the slots that the layout does not use: there activations have their value at the
@@ -192,20 +252,23 @@ class Circuit:
         return math.prod(0.0 if m.factor is None else self._unused_value(m.source) for m in maps) if maps else 0.0
 
     def _transformed(self, name: str, m: Map, unit: float, level: int, x: Any, filled: bool) -> Any:
-        """Returns a map by diagonals of a tensor (ciphertexts,)."""
+        """Returns a map by diagonals of a tensor (ciphertexts,) or (ciphertexts, groups)."""
+        several = x.ndim == 2
+        y = _paired(x) if several else x
         for key, above, blocks, factor in self._parts(name, m, unit, filled):
-            x = self._transform(key, blocks, factor, level + above)(x)
+            y = self._transform(key, blocks, factor, level + above)(y)
             for step in next(iter(blocks.values())).folds:
-                x = x + x.rotate(step)
-        return x
+                y = y + y.rotate(step)
+        return _separated(y, x.shape[1]) if several else y
 
     def _parts(self, name: str, m: Map, unit: float, filled: bool) -> Iterator[tuple[_Key, int, Blocks, float]]:
         """Yields the matrices of a map: key, levels of the operand above the result, diagonals, and their factor."""
+        paired = _PAIRED if self.design.groups > 1 else 1.0
         if filled and m.filled is not None:
             yield (name, m.source, "spread"), 2, {(0, 0): m.filled.spread}, 1.0
-            yield (name, m.source, "filled"), 1, {(0, 0): m.filled.matrix}, unit
+            yield (name, m.source, "filled"), 1, {(0, 0): m.filled.matrix}, unit * paired
         elif m.diagonals:
-            yield (name, m.source, ""), 1, m.diagonals, unit
+            yield (name, m.source, ""), 1, m.diagonals, unit * paired
 
     def prepare(self) -> None:
         """Encodes all matrices now, instead of at the first call. Does nothing with `lean`."""
@@ -227,10 +290,10 @@ class Circuit:
                 self._transform(key, blocks, factor, level + above)
 
     def _is_compact(self) -> bool | None:
-        """Tells whether matrices are compact: as requested, or if all of them would take more than half of the memory."""
+        """Tells whether matrices are compact: as requested, or if all of them would take too much of the free memory."""
         if self.compact is None and not self.lean and not self._encoded:
-            large = matrix_bytes(self.parameters, self.design, self.plan)
-            self.compact = True if 2 * large > self.parameters.free_memory else None
+            nbytes = matrix_bytes(self.parameters, self.design, self.plan)
+            self.compact = is_large(nbytes, self.parameters.free_memory)
         return self.compact
 
     def _transform(self, key: _Key, blocks: Blocks, unit: float, level: int) -> Any:
@@ -246,13 +309,44 @@ class Circuit:
         return made
 
 
+def _paired(x: Any) -> Any:
+    """Returns a tensor (ciphertexts, groups) whose neighbouring groups are real and imaginary parts: half the groups."""
+    count = x.shape[1]
+    if count == 1:
+        return x
+    pairs = x[:, 0 : count - 1 : 2] + x[:, 1::2] * 1j
+    return pairs if count % 2 == 0 else concatenate([pairs, x[:, -1:]], axis=1)
+
+
+def _separated(y: Any, count: int) -> Any:
+    """Returns twice the groups (ciphertexts, count) of pairs (ciphertexts, half of them)."""
+    if count == 1:
+        return y + y
+    parts = y._doubled_parts()  # [parts, ciphertexts, pairs]
+    every = parts.transpose(1, 2, 0).reshape(y.shape[0], -1)
+    return every[:, :count]
+
+
+def is_large(nbytes: int, memory: int) -> bool:
+    """Tells whether matrices of `nbytes` bytes are compact on a device with `memory` free bytes.
+
+    >>> is_large(8 << 30, 8 << 30)
+    True
+    """
+    return nbytes > _MATRIX_SHARE * memory
+
+
 def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
-    """Returns the bytes of the encoded matrices: words of the level's and the special primes, once per period."""
+    """Returns the bytes of the encoded matrices and constants. Matrices have words of the level's and the special primes,
+    once per period."""
     special = len(p._core.spec.special)
     total = 0
     for result, above, matrix in matrices(design, plan):
         words = p._core.level_limbs(min(result + above, p.levels)) + special
         total += matrix.count * 2 * matrix.period * words * p.word_size // 8
+    forms = [(design.layouts[name], plan.places[name].form) for name in design.maps]
+    for layout, level in (*forms, (design.output, plan.output)):
+        total += layout.ciphertexts * p.n * p._core.level_limbs(level) * p.word_size // 8
     return int(total)
 
 

@@ -119,7 +119,7 @@ def _sum(node: Node, layout: Layout, shape: Shape) -> list[Layout]:
 def _made(shape: Shape, digits: tuple[Digits, ...], layout: Layout) -> Layout:
     """Returns a layout with the least period for its digits."""
     top = 1 + sum(_largest(length, own) for length, own in zip(shape, digits, strict=True))
-    return Layout(shape, digits, power(top), layout.slots, layout.batch)
+    return Layout(shape, digits, power(top), layout.slots, layout.share)
 
 
 def _largest(length: int, digits: Digits) -> int:
