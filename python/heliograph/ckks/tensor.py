@@ -417,11 +417,13 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         *,
         iterations: int = 1,
         level: int | None = None,
+        period: int | None = None,
         keys: Keys | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Same as `hg.ckks.bootstrap`."""
         to = level_of(self.parameters, level)
+        repeats = 0 if period is None else count_of(period, "the period of a bootstrap", 1)
         own_keys = keys_of([self], keys, "bootstrapping")
         times = count_of(iterations, "iterations")
         self._leaving("bootstrapped")
@@ -430,8 +432,10 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
             raise _core.ParameterError(f"the bound of a bootstrap must be a number above 0, not {described(bound)}")
 
         def computed(x: Self, progress: Progress | None = None) -> Self:
-            return type(self)(_core.ckks.bootstrap(x._core, own_keys._core, most, progress, times, to), own_keys)
+            return type(self)(_core.ckks.bootstrap(x._core, own_keys._core, most, progress, times, to, repeats), own_keys)
 
+        if isinstance(own_keys, NotingKeys) and self._takes_halves(repeats):
+            own_keys.steps.add(repeats)
         few = self.size < _FEW or observer_now() is not None or isinstance(own_keys, NotingKeys)
         bound_here = type(self)(self._core, own_keys)
         try:
@@ -440,6 +444,12 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         except _core.MissingKeyError:
             own_keys._require("a bootstrap", relinearize=True, bootstrap=True)
             raise
+
+    def _takes_halves(self, period: int) -> bool:
+        """Tells whether a bootstrap of values of this period puts two halves into one ciphertext, by a rotation."""
+        whole_set = self.parameters.period == self.parameters.n // 2  # sets of few slots have the rotation in their keys
+        halves = self.size > 1 or self.dtype == np.complex128
+        return whole_set and halves and 0 < 2 * period <= self.parameters.period
 
     @operation
     def functional_bootstrap(self, table: Any, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:

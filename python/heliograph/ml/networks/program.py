@@ -105,7 +105,7 @@ class Circuit:
         u = self._form(name, self.design.maps[name], form.constant, self.units.arguments[name], place.form, values)
         u = u.within((-1.0, 1.0))
         if place.before:
-            u = _lowered(self._bootstrapped(u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
+            u = _lowered(self._bootstrapped(name, u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
         fitted = self.polynomials[name]
         text = _guarded_text(label, fitted) if self.guard else ""
         coefficients = [c / self.units.values[name] for c in fitted.coefficients]
@@ -113,12 +113,14 @@ class Circuit:
         y = with_errors(u._polynomial(coefficients, "chebyshev", text), (math.nan, math.nan))
         if place.after:
             low, high = _bound(fitted, self.units.values[name])
-            y = self._bootstrapped(y.within((low, high)), max(-low, high), place.value)
+            y = self._bootstrapped(name, y.within((low, high)), max(-low, high), place.value)
         return _lowered(y, place.value)
 
-    def _bootstrapped(self, x: Any, bound: float, level: int) -> Any:
-        """Returns values of at most `bound`, bootstrapped to a level."""
-        return x.bootstrap(bound, level=max(level, self.parameters.bootstrapping_level))
+    def _bootstrapped(self, name: str, x: Any, bound: float, level: int) -> Any:
+        """Returns values of a cut of at most `bound`, bootstrapped to a level. One sample repeats with its period."""
+        layout = self.design.layouts[name]
+        period = layout.period if layout.batch == 1 and layout.period < layout.slots else None
+        return x.bootstrap(bound, level=max(level, self.parameters.bootstrapping_level), period=period)
 
     def _form(
         self,
