@@ -211,9 +211,9 @@ def bootstrap(
     that do not repeat give wrong results, so the result has no trusted `precision`. Noise need not repeat.
 
     Raises LevelError for a tensor below that level or an impossible `level`, ScaleError for a product that is not rescaled,
-    MissingKeyError, and ParameterError for sets without bootstrapping and for other periods. Raises ShapeError if a `period`
-    below the slots is given for values with unused slots behind them. Raises PlaintextRangeError if the tensor's bound is
-    larger than `bound`, unknown or above 2^20. In that case declare a bound by `within`.
+    MissingKeyError, and ParameterError for sets without bootstrapping. Raises ParameterError for another `period`, and
+    ShapeError for a `period` below the slots if there are unused slots behind the values. Raises PlaintextRangeError if the
+    tensor's bound is larger than `bound`, unknown or above 2^20. In that case declare a bound by `within`.
 
     >>> y = party.bind(owner.encrypt(np.linspace(-1, 1, 1024), level=small.bootstrapping_level))
     >>> y.level, hg.ckks.bootstrap(y).level

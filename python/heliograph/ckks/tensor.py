@@ -31,7 +31,7 @@ from heliograph._common.operations import composite, observer_now, operation, vi
 from heliograph._common.schemes import engine_property
 from heliograph._common.strict import is_strict
 from heliograph._common.tensor import Calls, Progress, keys_of
-from heliograph.ckks.automatic import ready
+from heliograph.ckks.automatic import ready, rotation_of_halves
 from heliograph.ckks.bootstrap_graph import Plan
 from heliograph.ckks.evaluation_keys import EvaluationKeys
 from heliograph.ckks.levels import level_of
@@ -434,8 +434,8 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         def computed(x: Self, progress: Progress | None = None) -> Self:
             return type(self)(_core.ckks.bootstrap(x._core, own_keys._core, most, progress, times, to, repeats), own_keys)
 
-        if isinstance(own_keys, NotingKeys) and self._takes_halves(repeats):
-            own_keys.steps.add(repeats)
+        if isinstance(own_keys, NotingKeys):
+            own_keys.steps.update(rotation_of_halves(self, repeats))
         few = self.size < _FEW or observer_now() is not None or isinstance(own_keys, NotingKeys)
         bound_here = type(self)(self._core, own_keys)
         try:
@@ -444,12 +444,6 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         except _core.MissingKeyError:
             own_keys._require("a bootstrap", relinearize=True, bootstrap=True)
             raise
-
-    def _takes_halves(self, period: int) -> bool:
-        """Tells whether a bootstrap of values of this period puts two halves into one ciphertext, by a rotation."""
-        whole_set = self.parameters.period == self.parameters.n // 2  # sets of few slots have the rotation in their keys
-        halves = self.size > 1 or self.dtype == np.complex128
-        return whole_set and halves and 0 < 2 * period <= self.parameters.period
 
     @operation
     def functional_bootstrap(self, table: Any, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:

@@ -32,8 +32,8 @@ class BootstrapStages {
   const CiphertextData& low() const { return low_->data(); }
   /// Returns log2 of the noise of a value, or of a pair if two items are paired.
   rlwe::Figure noise() const { return work_->data().noise + log_growth() - std::log2(low().scale); }
-  /// Returns log2 of the largest growth of a noise that does not repeat with the period of the values: two diagonals of
-  /// absolute values |1 + z| and |1 - z|, |z| = 1, become one for each layer beyond the period.
+  /// Returns log2 of the largest growth of a noise that does not repeat with the period. Each layer beyond the period mixes
+  /// two copies with the weights |1 + z| / 2 and |1 - z| / 2, |z| = 1.
   double log_growth() const { return std::log2(static_cast<double>(context_.period() / repetition_.period)) / 2; }
   /// Returns the factor from a value to the lowest level's coefficients, if `angles` has factor 1.
   double unit() const;

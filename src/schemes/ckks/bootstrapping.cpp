@@ -406,7 +406,7 @@ PlaintextData BootstrappingPlan::alternating(Complex first, Complex second, std:
     for (std::size_t i = 0; i < values.width; ++i) values.data.push_back(i & period ? second : first);
     const RnsTensor polynomial =
         upload_polynomials(context_, rounded_polynomials(context_, values, scale, 0, 1), context_.rlwe().chain(level));
-    // The declared width is that of the set's tensors, whatever the number of values.
+    // The declared width is that of the set's tensors, with which the plaintext combines.
     PlaintextData data{
         .tensor = ring::to_domain(polynomial, Domain::ntt).drop_axis(0, 0), .level = level, .width = context_.period()};
     data.scale = scale, data.bound = std::log2(std::max(std::abs(first), std::abs(second))), data.complex = true;

@@ -184,7 +184,7 @@ class BootstrappingPlan {
     Repetition part;
     LinearSum sum;
   };
-  std::deque<First> first_to_coefficients_;  // cache, most recently used first
+  std::deque<First> first_to_coefficients_;                                               // cache, most recently used first
   std::map<std::tuple<std::size_t, std::size_t, bool>, LinearSum> more_to_coefficients_;  // by stage and Repetition
 };
 
