@@ -295,11 +295,11 @@ void bind_key_switches(nb::module_& m) {
   m.def(
       "bootstrap",
       [](const Ciphertext& a, const EvaluationKeys& keys, double bound, const nb::object& progress, int iterations,
-         std::size_t level) {
+         std::size_t level, std::size_t period) {
         const Released released(progress);
-        return ckks::bootstrap(a, keys, bound, iterations, level);
+        return ckks::bootstrap(a, keys, bound, iterations, level, period);
       },
-      "a"_a, "keys"_a, "bound"_a = 0.0, "progress"_a = nb::none(), "iterations"_a = 1, "level"_a = 0);
+      "a"_a, "keys"_a, "bound"_a = 0.0, "progress"_a = nb::none(), "iterations"_a = 1, "level"_a = 0, "period"_a = 0);
   m.def("functional_bootstrap", with_progress(&ckks::functional_bootstrap), "a"_a, "table"_a, "keys"_a,
         "progress"_a = nb::none());
   m.def(

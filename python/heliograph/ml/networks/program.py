@@ -152,7 +152,7 @@ class Circuit:
         if not place.after:
             return _lowered(with_errors(y, (math.nan, math.nan)), place.value)
         text = self._guard_name(cut.name, cut.label) if self.guard else ""
-        return _lowered(self._bootstrapped(self._guarded(y, text), 1.0, place.value), place.value)
+        return _lowered(self._bootstrapped(cut.name, self._guarded(y, text), 1.0, place.value), place.value)
 
     def _guarded(self, x: Any, text: str) -> Any:
         """Returns values that a bootstrap follows, with a guard of [-1, 1], which takes a level."""
@@ -171,15 +171,15 @@ class Circuit:
         if fitted.is_identity and not place.before:  # right for all values, so there is no guard and no declared bound
             return _lowered(with_errors(u, (math.nan, math.nan)), place.value)
         if fitted.is_identity:
-            return _lowered(self._bootstrapped(self._guarded(u, text), 1.0, place.value), place.value)
+            return _lowered(self._bootstrapped(name, self._guarded(u, text), 1.0, place.value), place.value)
         u = u.within((-1.0, 1.0))
         if place.before:
-            u = _lowered(self._bootstrapped(u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
+            u = _lowered(self._bootstrapped(name, u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
         coefficients, (low, high) = self._activations[name]
         u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
         y = with_errors(u._polynomial(coefficients, "chebyshev", text), (math.nan, math.nan))
         if place.after:
-            y = self._bootstrapped(y.within((low, high)), max(-low, high), place.value)
+            y = self._bootstrapped(name, y.within((low, high)), max(-low, high), place.value)
         return _lowered(y, place.value)
 
     def _guard_name(self, name: str, label: str) -> str:
@@ -196,9 +196,12 @@ class Circuit:
             made[name] = ([c / unit for c in fitted.coefficients], _bound(fitted, unit))
         return made
 
-    def _bootstrapped(self, x: Any, bound: float, level: int) -> Any:
-        """Returns values of at most `bound`, bootstrapped to a level."""
-        return x.bootstrap(bound, level=max(level, self.parameters.bootstrapping_level))
+    def _bootstrapped(self, name: str, x: Any, bound: float, level: int) -> Any:
+        """Returns values of a cut of at most `bound`, bootstrapped to a level. Values repeat with the layout's period."""
+        layout = self.design.layouts[name]
+        repeated = layout.period * layout.share
+        period = repeated if repeated < layout.slots else None
+        return x.bootstrap(bound, level=max(level, self.parameters.bootstrapping_level), period=period)
 
     def _form(
         self,
