@@ -477,6 +477,8 @@ struct GuardSummary {
 std::vector<GuardSummary> guards_of(const Ciphertext& x);
 /// Returns x without its guards: arguments outside their intervals are no longer noticed.
 Ciphertext drop_guards(const Ciphertext& x);
+/// Returns x with the guards of another tensor of the same key, too. Throws MismatchError.
+Ciphertext with_guards(const Ciphertext& x, const Ciphertext& of);
 /// Returns x with the same declared bounds, for which later polynomials make no guard.
 Ciphertext skip_guards(const Ciphertext& x);
 /// Returns x with the same bounds, of which later polynomials make strong guards. A strong guard has a higher power than the

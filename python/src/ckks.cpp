@@ -354,6 +354,7 @@ void bind_circuits(nb::module_& m) {
       },
       "x"_a, "coefficients"_a, "chebyshev"_a, "keys"_a, "progress"_a = nb::none(), "guard"_a = "");
   m.def("drop_guards", &ckks::drop_guards, "x"_a, Unlocked());
+  m.def("with_guards", &ckks::with_guards, "x"_a, "of"_a, Unlocked());
   m.def("without_trust", &ckks::without_trust, "x"_a, Unlocked());
   m.def("strong_guards", &ckks::strong_guards, "x"_a, Unlocked());
   m.def("skip_guards", &ckks::skip_guards, "x"_a, Unlocked());

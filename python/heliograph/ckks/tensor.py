@@ -472,6 +472,11 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         return self._wrap(rule(self._core))
 
     @view
+    def _with_guards(self, other: Tensor) -> Self:
+        """Returns the tensor with the guards of another tensor, too."""
+        return self._wrap(_core.ckks.with_guards(self._core, other._core))
+
+    @view
     def _as_received(self) -> Self:
         """Returns the tensor without trusted bounds, as if it came from a file."""
         return self._wrap(_core.ckks.without_trust(self._core))

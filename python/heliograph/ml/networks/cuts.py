@@ -27,6 +27,8 @@ _MOST_TRIPLETS = 1 << 28  # some minutes of one core
 _SIGMOIDS = ("sigmoid", "hard_sigmoid")
 _MOVES = ("reshape", "transpose", "slice", "concatenate", "broadcast")  # operations that only move values
 
+_COPIES = ("reshape", "transpose", "slice", "broadcast", "shifts", "pad")  # moves of one value, which may copy
+
 _REMEDIES = {
     "softmax": "a softmax is supported as the last operation, which the client computes",
     "log_softmax": "a softmax is supported as the last operation, which the client computes",
@@ -129,6 +131,23 @@ class Network:
     def has_sigmoids(self) -> bool:
         """Whether all values of the result are sigmoids, which are probabilities of labels and no scores."""
         return _are_sigmoids(self.graph, self.result)
+
+    def factors(self) -> dict[str, str]:
+        """Returns the linear cuts that products read, directly or after moves of their elements: for each the cut whose
+        elements it moves, or "" if it computes its values."""
+        cuts, makers = {cut.name: cut for cut in self.cuts}, {node.output: node for node in self.graph.nodes}
+        names = [name for cut in self.cuts if cut.is_product and cut.form is not None for name in cut.form.maps]
+        found: dict[str, str] = {}
+        while names:
+            cut = cuts[names.pop()]
+            if not cut.is_linear or cut.node is None or cut.name in found:
+                continue
+            value = cut.node.inputs[0]
+            while value not in cuts and makers[value].operation in _COPIES:
+                value = makers[value].inputs[0]
+            found[cut.name] = value if value in cuts else ""
+            names += [value] if value in cuts else []
+        return found
 
     def without_weights(self) -> Network:
         """Returns the network without the triplets of its maps, which diagonals replace: they take gigabytes."""

@@ -36,10 +36,9 @@ def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters |
         total += forecast.maps(name, place.form, place.filled)
         count = design.layouts[name].ciphertexts * design.groups
         fitted = circuit.polynomials.get(name)
-        if fitted is None:  # a product of two cuts; before a bootstrap it has a guard
+        if fitted is None:  # a product of two cuts
             total += count * forecast.rates.product(place.argument, count)
-            guard = forecast.rates.product(place.form, count) if place.after else 0.0
-            total += count * (guard + forecast.rates.bootstrap(count)) if place.after else 0.0
+            total += count * forecast.rates.bootstrap(count) if place.after else 0.0
             continue
         if fitted.is_identity:
             guard = 2 * forecast.rates.product(place.form, count) if place.before else 0.0

@@ -163,7 +163,7 @@ def _options(
     maps = ((False, step.reads), (True, step.filled)) if step.filled else ((False, step.reads),)
     afters, befores = (False,) if step.is_linear else choices, (False,) if step.is_product else choices
     for after, before, (filled, reads) in itertools.product(afters, befores, maps):
-        argument = (limits.entry if after else value) + step.depth + (step.is_product and after)
+        argument = (limits.entry if after else value) + step.depth
         if argument > limits.top:
             continue
         form = limits.entry + guard if before else argument

@@ -85,7 +85,7 @@ class Circuit:
         """Names of the guards of answers."""
         places = self.plan.places
         guarded = [cut for cut in self.network.activations if not cut.is_linear or places[cut.name].before]
-        guarded += [cut for cut in self.network.cuts if cut.is_product and places[cut.name].after]
+        guarded += [cut for cut in self.network.cuts if self._factors.get(cut.name) == ""]
         return frozenset(self._guard_name(cut.name, cut.label) for cut in guarded)
 
     @property
@@ -140,7 +140,7 @@ class Circuit:
         return {name: cut.name for cut in self.network.cuts if cut.form is not None for name in cut.form.maps}
 
     def _product(self, cut: Cut, values: Mapping[str, Any]) -> Any:
-        """Returns the product of two cuts. It is right for all values; only before a bootstrap it has a guard."""
+        """Returns the product of two cuts, whose values have guards."""
         place = self.plan.places[cut.name]
         one, two = (
             _lowered(values[m.source], place.form)
@@ -148,11 +148,20 @@ class Circuit:
             else self._transformed(cut.name, m, 1.0, place.form, values[m.source], False)
             for m in self.design.maps[cut.name]
         )
-        y = one * two
-        if not place.after:
-            return _lowered(with_errors(y, (math.nan, math.nan)), place.value)
-        text = self._guard_name(cut.name, cut.label) if self.guard else ""
-        return _lowered(self._bootstrapped(cut.name, self._guarded(y, text), 1.0, place.value), place.value)
+        y = with_errors((one * two).within((-1.0, 1.0)), (math.nan, _ARGUMENT_ERROR))
+        return _lowered(self._bootstrapped(cut.name, y, 1.0, place.value) if place.after else y, place.value)
+
+    @cached_property
+    def _factors(self) -> dict[str, str]:
+        """The linear cuts that products read. Those that compute their values have guards."""
+        return self.network.factors()
+
+    def _factor(self, name: str, u: Any, text: str) -> Any:
+        """Returns the value of a linear cut that products read."""
+        u = with_errors(u.within((-1.0, 1.0))._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
+        if text and not self._factors[name]:
+            u = u._with_guards(u._polynomial([0.0, 1.0], "chebyshev", text))
+        return u
 
     def _guarded(self, x: Any, text: str) -> Any:
         """Returns values that a bootstrap follows, with a guard of [-1, 1], which takes a level."""
@@ -168,6 +177,8 @@ class Circuit:
         u = self._form(name, self.design.maps[name], form.constant, self.units.arguments[name], place.form, values)
         fitted = self.polynomials[name]
         text = self._guard_name(name, cut.label) if self.guard else ""
+        if fitted.is_identity and not place.before and name in self._factors:
+            return _lowered(self._factor(name, u, text), place.value)
         if fitted.is_identity and not place.before:  # right for all values, so there is no guard and no declared bound
             return _lowered(with_errors(u, (math.nan, math.nan)), place.value)
         if fitted.is_identity:
