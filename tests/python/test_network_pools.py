@@ -95,6 +95,11 @@ def test_pools_move_before_activations_that_never_fall() -> None:
     assert order("gelu", 2) == ["gelu", "abs", "abs"]
     assert order("leaky_relu", 2, alpha=0.1) == ["identity", "abs", "abs", "leaky_relu"]
     assert order("leaky_relu", 2, alpha=-0.1) == ["leaky_relu", "abs", "abs"]
+    for is_read in (False, True):  # a result is kept for layers alone
+        b = Builder((2, 8, 8))
+        value = b.flatten(b.maximum_pool("x", (2, 2), (2, 2)))
+        network = network_of(b.graph(b.dense(value, 3) if is_read else value))
+        assert [cut.is_linear for cut in network.activations] == [False] * 2 + [True] * is_read
     b = Builder((2, 8, 8))  # another node reads the activation
     value = b.activation(b.convolution("x", 2))
     both = b.add(b.maximum_pool(value, (3, 3), (1, 1), (1, 1, 1, 1)), value)

@@ -20,6 +20,7 @@ from heliograph.ml.graph import Graph, Node, Shape
 #: Activations that never fall, so a maximum may move before them. Those of `_RISING` need a parameter of at least 0.
 _MONOTONE = ("clip", "erf", "exp", "relu", "selu", "sigmoid", "softplus", "softsign", "tanh")
 _RISING = {"leaky_relu": "alpha", "elu": "alpha", "hard_sigmoid": "alpha"}
+_LAYERS = ("convolution", "dense", "sum")
 _CHEAP = ("scale", "reshape", "transpose", "slice", "pad", "concatenate", "broadcast")  # maps of one factor per value
 
 
@@ -198,8 +199,7 @@ def _replaced(graph: Graph, node: Node, shapes: dict[str, Shape], makers: Mappin
     for axis in _order(tuple(shapes[value]), shape, kernel, strides):
         i = axis - 1
         value = made.along(value, axis, kernel[i], strides[i], pads[i], shape[axis])
-    users = graph.users(node.output)
-    if not all(user.operation in ("activation", "maximum_pool") for user in users) and node.output not in graph.outputs:
+    if _feeds_layers(graph, node.output):
         value = made.activation(value, "identity", "result")
     yield from made.nodes
     yield Node("reshape", (value,), node.output, {"shape": shape}, node.source)
@@ -223,6 +223,19 @@ def _is_costly(graph: Graph, value: str, makers: Mapping[str, Node]) -> bool:
             return True
         seen.add(node.output)
         names += node.inputs
+    return False
+
+
+def _feeds_layers(graph: Graph, value: str) -> bool:
+    """Tells whether a layer reads a value, before any activation: each map of the value would be joined with the layer."""
+    names, seen = [value], set[str]()
+    while names:
+        for node in graph.users(names.pop()):
+            if node.operation in (*_CHEAP, "add") and node.output not in seen:
+                seen.add(node.output)
+                names.append(node.output)
+            elif node.operation in _LAYERS:
+                return True
     return False
 
 
