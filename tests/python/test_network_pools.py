@@ -95,6 +95,10 @@ def test_pools_move_before_activations_that_never_fall() -> None:
     assert order("gelu", 2) == ["gelu", "abs", "abs"]
     assert order("leaky_relu", 2, alpha=0.1) == ["identity", "abs", "abs", "leaky_relu"]
     assert order("leaky_relu", 2, alpha=-0.1) == ["leaky_relu", "abs", "abs"]
+    b = Builder((2, 4, 4))  # an operand of two tensors is kept
+    value = b.other("concatenate", b.activation("x"), (4, 4, 4), axis=0)
+    b.nodes[-1] = replace(b.nodes[-1], inputs=("x", b.nodes[0].output))
+    assert network_of(b.graph(b.maximum_pool(value, (2, 2), (1, 1)))).activations[1].label.endswith("(operand)")
     for is_read in (False, True):  # a result is kept for layers alone
         b = Builder((2, 8, 8))
         value = b.flatten(b.maximum_pool("x", (2, 2), (2, 2)))

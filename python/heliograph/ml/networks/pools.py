@@ -213,17 +213,23 @@ def _order(shape: Shape, result: Shape, kernel: tuple[int, ...], strides: tuple[
 
 
 def _is_costly(graph: Graph, value: str, makers: Mapping[str, Node]) -> bool:
-    """Tells whether a value is more than factors times one value of the input or of an activation each."""
-    names, seen = [value], set[str]()
+    """Tells whether a value is more than factors times values of one tensor: of the input, or of an activation."""
+    names, seen, read = [value], set[str](), set[str]()
     while names:
-        node = makers.get(names.pop())
-        if node is None or node.operation == "activation" or node.output in seen:
-            continue
-        if node.operation not in _CHEAP:
+        name = names.pop()
+        node = makers.get(name)
+        if (
+            node is None
+            or node.operation == "activation"
+            or (node.operation == "maximum_pool" and _feeds_layers(graph, name))
+        ):
+            read.update((name,) if name not in graph.constants else ())
+        elif node.operation not in _CHEAP:
             return True
-        seen.add(node.output)
-        names += node.inputs
-    return False
+        elif name not in seen:
+            seen.add(name)
+            names += node.inputs
+    return len(read) > 1
 
 
 def _feeds_layers(graph: Graph, value: str) -> bool:
