@@ -155,7 +155,7 @@ def measure(name: str, case: Case, given: Any) -> dict[str, Any]:
     x, labels = samples(case, "train", given.calibration, 5)
     start, used = time.perf_counter(), time.process_time()
     graph = canonical(read_onnx(case.path))
-    compact = True if given.compact else None
+    compact = True if given.compact else False if given.whole else None
     options = {"batch": given.batch, "margin": case.margin, "compact": compact}
     model = compile_graph(graph, x if case.random else (x, labels), accuracy=case.accuracy, **options)
     row: dict[str, Any] = {
@@ -216,6 +216,7 @@ def main() -> None:
         calls=(3, "timed calls of the first image"),
         batch=(1, "images of a request"),
         compact=(False, "matrices of a tenth of the memory"),
+        whole=(False, "matrices that are not compact, even if they take more than half of the memory"),
         random=(False, "random weights for a ResNet-18 whose file is missing"),
     ).parse_args()
     cases = dict(CASES)

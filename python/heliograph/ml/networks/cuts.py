@@ -73,13 +73,13 @@ class Form:
         return replace(self, maps={name: terms.without_weights() for name, terms in self.maps.items()})
 
     def joined(self) -> Form:
-        """Returns the form with one triplet for each pair of indices, without maps of zeros.
+        """Returns the form with one triplet for each pair of indices, of 32 bits each, without maps of zeros.
 
         >>> one = Form((1,), {"x": Terms.identity((1,))}, np.ones(1))
         >>> one.plus(one).joined().maps["x"].weights
         array([2.])
         """
-        joined = {name: terms.joined() for name, terms in self.maps.items()}
+        joined = {name: terms.joined().short() for name, terms in self.maps.items()}
         return Form(self.shape, {name: terms for name, terms in joined.items() if not terms.is_zero}, self.constant)
 
 
