@@ -18,7 +18,7 @@ from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Array, Graph, Node, Shape, floats
 from heliograph.ml.interpreter import CANONICAL
 from heliograph.ml.networks.evaluation import function_of
-from heliograph.ml.networks.pools import without_pools
+from heliograph.ml.networks.pools import unused, without_pools
 from heliograph.ml.networks.terms import MOST_WHOLE, PUSHES, Floats, Indices, LinearMap, Terms, concatenated
 
 _MOST_TRIPLETS = 1 << 28  # some minutes of one core
@@ -187,7 +187,7 @@ class _Division:
 
     def keep(self, value: str) -> str:
         """Makes a cut of a value without an activation, for all later nodes that read it. Returns its name."""
-        name, shape = f"{value}/kept", tuple(self.shapes[value])
+        name, shape = unused(f"{value}/kept", self.shapes), tuple(self.shapes[value])
         maker = next((node.source for node in self.nodes if node.output == value), "")
         self.shapes[name] = shape
         self._kept[value] = name

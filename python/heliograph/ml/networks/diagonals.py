@@ -156,7 +156,9 @@ def diagonals_of(
 
 
 class _Places:
-    """The triplets of a map as slots of its blocks. All blocks of an input are made at once, and each is dropped when read."""
+    """The triplets of a map as slots of its blocks.
+
+    All blocks of an input are made at once, and each one is dropped when it is read."""
 
     def __init__(self, terms: LinearMap, source: Layout, target: Layout) -> None:
         self._terms, self._source, self._target = terms, source, target
@@ -166,13 +168,11 @@ class _Places:
     def entries(self, to: int, of: int, form: Callable[[Indices, Indices, Floats], Entries]) -> Iterator[Entries]:
         """Yields the entries of a block, in parts, in a form of rows, columns (slots) and weights."""
         if self._source.ciphertexts == self._target.ciphertexts == 1:
-            made = (entries for _, entries in self._slots(None))
-        else:
-            if of != self._of or to not in self._made:
-                self._make(of)
-            made = iter(self._made.pop(to))
-        for rows, cols, weights in made:
-            yield form(rows, cols, weights)
+            yield from (form(*entries) for _, entries in self._slots(None))
+            return
+        if of != self._of or to not in self._made:
+            self._make(of)
+        yield from (form(*entries) for entries in self._made.pop(to))
 
     def _make(self, of: int) -> None:
         self._of, self._made = of, {to: [] for to in range(self._target.ciphertexts)}

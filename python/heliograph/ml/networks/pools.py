@@ -8,7 +8,7 @@ element again, which is one of its own elements.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +89,17 @@ def _chain(kernel: int, stride: int, count: int, half: int, second: int) -> tupl
     return tuple(reversed(stages))
 
 
+def unused(name: str, names: Container[str]) -> str:
+    """Returns a name that is not among other names.
+
+    >>> unused("x", {"x"})
+    'x_'
+    """
+    while name in names:
+        name += "_"
+    return name
+
+
 class _Rewriter:
     """Makes nodes in place of one pool."""
 
@@ -97,7 +108,7 @@ class _Rewriter:
 
     def put(self, operation: str, inputs: tuple[str, ...], shape: Shape, what: str = "", /, **attributes: Any) -> str:
         """Adds a node and returns the name of its value. `what` completes the name of the pool in reports."""
-        name = f"{self._node.output}/{operation}{len(self.nodes)}"
+        name = unused(f"{self._node.output}/{operation}{len(self.nodes)}", self._shapes)
         source = f"{self._node.source} ({what})" if what else self._node.source
         self.nodes.append(Node(operation, inputs, name, attributes, source))
         self._shapes[name] = shape
@@ -262,7 +273,7 @@ def _before_activations(graph: Graph) -> Graph:
             continue
         if math.prod(shapes[node.output]) >= math.prod(shapes[before.output]):
             continue
-        name = f"{node.output}/maximum"
+        name = unused(f"{node.output}/maximum", shapes)
         shapes[name] = tuple(shapes[node.output])
         at = nodes.index(node)
         pool = Node("maximum_pool", before.inputs, name, node.attributes, node.source)
