@@ -113,9 +113,9 @@ def test_pools_move_before_activations_that_never_fall() -> None:
 def test_names_of_the_file_stay_free() -> None:
     b = Builder((1, 4, 4))
     value = b.maximum_pool("x", (2, 2), (2, 2))
-    b.nodes.insert(0, Node("scale", ("x",), f"{value}/scale0", {"factor": np.array(3.0), "offset": np.array(1.0)}))
-    b.shapes[f"{value}/scale0"] = (1, 4, 4)
-    b.nodes[1] = replace(b.nodes[1], inputs=(f"{value}/scale0",))
+    b.nodes.insert(0, Node("scale", ("x",), f"{value}/slice0", {"factor": np.array(3.0), "offset": np.array(1.0)}))
+    b.shapes[f"{value}/slice0"] = (1, 4, 4)
+    b.nodes[1] = replace(b.nodes[1], inputs=(f"{value}/slice0",))
     graph, x = b.graph(value), images(2, (1, 4, 4))
     network = network_of(graph)
     assert len({node.output for node in network.graph.nodes}) == len(network.graph.nodes)
