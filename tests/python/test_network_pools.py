@@ -16,7 +16,7 @@ import heliograph as hg
 from benchmarks.runners.resnets import write_resnet18
 from heliograph.ml.canonical import canonical
 from heliograph.ml.errors import ModelError
-from heliograph.ml.graph import Graph
+from heliograph.ml.graph import Graph, Node
 from heliograph.ml.interpreter import run
 from heliograph.ml.networks import NetworkModel, compare, compile_graph, cuts
 from heliograph.ml.networks.cuts import network_of
@@ -95,10 +95,31 @@ def test_pools_move_before_activations_that_never_fall() -> None:
     assert order("gelu", 2) == ["gelu", "abs", "abs"]
     assert order("leaky_relu", 2, alpha=0.1) == ["identity", "abs", "abs", "leaky_relu"]
     assert order("leaky_relu", 2, alpha=-0.1) == ["leaky_relu", "abs", "abs"]
+    b = Builder((2, 4, 4))  # an operand of two tensors is kept
+    value = b.other("concatenate", b.activation("x"), (4, 4, 4), axis=0)
+    b.nodes[-1] = replace(b.nodes[-1], inputs=("x", b.nodes[0].output))
+    assert network_of(b.graph(b.maximum_pool(value, (2, 2), (1, 1)))).activations[1].label.endswith("(operand)")
+    for is_read in (False, True):  # a result is kept for layers alone
+        b = Builder((2, 8, 8))
+        value = b.flatten(b.maximum_pool("x", (2, 2), (2, 2)))
+        network = network_of(b.graph(b.dense(value, 3) if is_read else value))
+        assert [cut.is_linear for cut in network.activations] == [False] * 2 + [True] * is_read
     b = Builder((2, 8, 8))  # another node reads the activation
     value = b.activation(b.convolution("x", 2))
     both = b.add(b.maximum_pool(value, (3, 3), (1, 1), (1, 1, 1, 1)), value)
     assert next(cut.label for cut in network_of(b.graph(both)).activations) == "/activation1"
+
+
+def test_names_of_the_file_stay_free() -> None:
+    b = Builder((1, 4, 4))
+    value = b.maximum_pool("x", (2, 2), (2, 2))
+    b.nodes.insert(0, Node("scale", ("x",), f"{value}/slice0", {"factor": np.array(3.0), "offset": np.array(1.0)}))
+    b.shapes[f"{value}/slice0"] = (1, 4, 4)
+    b.nodes[1] = replace(b.nodes[1], inputs=(f"{value}/slice0",))
+    graph, x = b.graph(value), images(2, (1, 4, 4))
+    network = network_of(graph)
+    assert len({node.output for node in network.graph.nodes}) == len(network.graph.nodes)
+    np.testing.assert_allclose(evaluate(network.graph, x)[value], run(graph, x)[value])
 
 
 def test_windows_of_padding_are_refused_by_name() -> None:

@@ -18,7 +18,7 @@ from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Array, Graph, Node, Shape, floats
 from heliograph.ml.interpreter import CANONICAL
 from heliograph.ml.networks.evaluation import function_of
-from heliograph.ml.networks.pools import without_pools
+from heliograph.ml.networks.pools import unused, without_pools
 from heliograph.ml.networks.primitives import client_part, with_factors
 from heliograph.ml.networks.terms import MOST_WHOLE, PUSHES, Floats, Indices, LinearMap, Terms, concatenated
 
@@ -73,13 +73,13 @@ class Form:
         return replace(self, maps={name: terms.without_weights() for name, terms in self.maps.items()})
 
     def joined(self) -> Form:
-        """Returns the form with one triplet for each pair of indices, without maps of zeros.
+        """Returns the form with one triplet for each pair of indices, of 32 bits each, without maps of zeros.
 
         >>> one = Form((1,), {"x": Terms.identity((1,))}, np.ones(1))
         >>> one.plus(one).joined().maps["x"].weights
         array([2.])
         """
-        joined = {name: terms.joined() for name, terms in self.maps.items()}
+        joined = {name: terms.joined().short() for name, terms in self.maps.items()}
         return Form(self.shape, {name: terms for name, terms in joined.items() if not terms.is_zero}, self.constant)
 
 
@@ -213,7 +213,7 @@ class _Division:
 
     def keep(self, value: str) -> str:
         """Makes a cut of a value without an activation, for all later nodes that read it. Returns its name."""
-        name, shape = f"{value}/kept", tuple(self.shapes[value])
+        name, shape = unused(f"{value}/kept", self.shapes), tuple(self.shapes[value])
         maker = next((node.source for node in self.nodes if node.output == value), "")
         self.shapes[name] = shape
         self._kept[value] = name

@@ -226,7 +226,6 @@ def _map(name: str, terms: LinearMap, source: Layout, target: Layout, found: Sur
     if factor is not None and source.digits == target.digits and source.period == target.period:
         return Map(name, factor, {})
     found = surveys(terms, source, [target])[0] if found is None else found
-    terms = terms.short()
     diagonals = diagonals_of(terms, source, target, found)
     filled = filled_of(terms, source, target, found)
     cheaper = filled is not None and filled.cost < _FILLED_GAIN * cost_of(diagonals)

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph.ml.networks.layouts import Layout
-from heliograph.ml.networks.terms import Floats, Indices, LinearMap
+from heliograph.ml.networks.terms import Floats, Indices, LinearMap, Mask
 
 #: Cost of one rotation in products with a diagonal, measured at level 6 of n16-b13 on two cores.
 ROTATION_COST = 12.0
@@ -158,32 +158,49 @@ def diagonals_of(
     found = surveys(terms, source, [target])[0] if found is None else found
     low, high = min(source.period, source.slots), min(target.period, source.slots)
     best: dict[tuple[int, int], Diagonals] | None = None
+    places = _Places(terms, source, target)
     for form in _forms(low, high, max((one.count for one in found.values()), default=0)):
         made = {}
         for name, one in found.items():
-            entries = partial(_entries, terms, source, target, name, partial(form.entries, low, high))
+            entries = partial(places.entries, *name, partial(form.entries, low, high))
             made[name] = made_of(form.numbers(one.steps, low, high), form.period, form.folds, entries, len(found) == 1)
         made = made if len(made) < 2 else _shared(made)
         best = made if best is None or cost_of(made) < cost_of(best) else best
     return {} if best is None or not found else best
 
 
-def _entries(
-    terms: LinearMap,
-    source: Layout,
-    target: Layout,
-    block: tuple[int, int],
-    form: Callable[[Indices, Indices, Floats], Entries],
-) -> Iterator[Entries]:
-    """Yields the entries of a block, in parts, in a form of rows, columns (slots) and weights."""
-    to, of = block
-    inputs, outputs = source.places, target.places
-    for part in terms.parts(None if source.ciphertexts == 1 else inputs // source.slots == of):
-        rows, cols, weights = outputs[part.rows], inputs[part.cols], part.weights
-        if target.ciphertexts > 1:
-            keep = rows // source.slots == to
-            rows, cols, weights = rows[keep], cols[keep], weights[keep]
-        yield form(rows % source.slots, cols % source.slots, weights)
+class _Places:
+    """The triplets of a map as slots of its blocks.
+
+    All blocks of an input are made at once, and each one is dropped when it is read."""
+
+    def __init__(self, terms: LinearMap, source: Layout, target: Layout) -> None:
+        self._terms, self._source, self._target = terms, source, target
+        self._of = -1  # the input whose blocks are made
+        self._made: dict[int, list[Entries]] = {}
+
+    def entries(self, to: int, of: int, form: Callable[[Indices, Indices, Floats], Entries]) -> Iterator[Entries]:
+        """Yields the entries of a block, in parts, in a form of rows, columns (slots) and weights."""
+        if self._source.ciphertexts == self._target.ciphertexts == 1:
+            yield from (form(*entries) for _, entries in self._slots(None))
+            return
+        if of != self._of or to not in self._made:
+            self._make(of)
+        yield from (form(*entries) for entries in self._made.pop(to))
+
+    def _make(self, of: int) -> None:
+        self._of, self._made = of, {to: [] for to in range(self._target.ciphertexts)}
+        for outputs, (rows, cols, weights) in self._slots(self._source.places // self._source.slots == of):
+            for to in np.unique(outputs):
+                keep = outputs == to
+                self._made[int(to)].append((rows[keep], cols[keep], weights[keep]))
+
+    def _slots(self, some: Mask | None) -> Iterator[tuple[Indices, Entries]]:
+        """Yields the output ciphertext, row, column and weight of the triplets of some inputs, in parts."""
+        slots, inputs, outputs = self._source.slots, self._source.places, self._target.places
+        for part in self._terms.parts(some):
+            rows, cols = outputs[part.rows], inputs[part.cols]
+            yield rows // slots, (rows % slots, cols % slots, part.weights)
 
 
 class _Form(NamedTuple):

@@ -8,7 +8,7 @@ element again, which is one of its own elements.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from heliograph.ml.graph import Graph, Node, Shape
 #: Activations that never fall, so a maximum may move before them. Those of `_RISING` need a parameter of at least 0.
 _MONOTONE = ("clip", "erf", "exp", "relu", "selu", "sigmoid", "softplus", "softsign", "tanh")
 _RISING = {"leaky_relu": "alpha", "elu": "alpha", "hard_sigmoid": "alpha"}
+_LAYERS = ("convolution", "dense", "sum")
 _CHEAP = ("scale", "reshape", "transpose", "slice", "pad", "concatenate", "broadcast")  # maps of one factor per value
 
 
@@ -88,6 +89,17 @@ def _chain(kernel: int, stride: int, count: int, half: int, second: int) -> tupl
     return tuple(reversed(stages))
 
 
+def unused(name: str, names: Container[str]) -> str:
+    """Returns a name that is not among other names.
+
+    >>> unused("x", {"x"})
+    'x_'
+    """
+    while name in names:
+        name += "_"
+    return name
+
+
 class _Rewriter:
     """Makes nodes in place of one pool."""
 
@@ -96,7 +108,7 @@ class _Rewriter:
 
     def put(self, operation: str, inputs: tuple[str, ...], shape: Shape, what: str = "", /, **attributes: Any) -> str:
         """Adds a node and returns the name of its value. `what` completes the name of the pool in reports."""
-        name = f"{self._node.output}/{operation}{len(self.nodes)}"
+        name = unused(f"{self._node.output}/{operation}{len(self.nodes)}", self._shapes)
         source = f"{self._node.source} ({what})" if what else self._node.source
         self.nodes.append(Node(operation, inputs, name, attributes, source))
         self._shapes[name] = shape
@@ -198,8 +210,7 @@ def _replaced(graph: Graph, node: Node, shapes: dict[str, Shape], makers: Mappin
     for axis in _order(tuple(shapes[value]), shape, kernel, strides):
         i = axis - 1
         value = made.along(value, axis, kernel[i], strides[i], pads[i], shape[axis])
-    users = graph.users(node.output)
-    if not all(user.operation in ("activation", "maximum_pool") for user in users) and node.output not in graph.outputs:
+    if _feeds_layers(graph, node.output):
         value = made.activation(value, "identity", "result")
     yield from made.nodes
     yield Node("reshape", (value,), node.output, {"shape": shape}, node.source)
@@ -213,16 +224,35 @@ def _order(shape: Shape, result: Shape, kernel: tuple[int, ...], strides: tuple[
 
 
 def _is_costly(graph: Graph, value: str, makers: Mapping[str, Node]) -> bool:
-    """Tells whether a value is more than factors times one value of the input or of an activation each."""
+    """Tells whether a value is more than factors times values of one tensor: of the input, or of an activation."""
+    names, seen, read = [value], set[str](), set[str]()
+    while names:
+        name = names.pop()
+        node = makers.get(name)
+        if (
+            node is None
+            or node.operation == "activation"
+            or (node.operation == "maximum_pool" and _feeds_layers(graph, name))
+        ):
+            read.update((name,) if name not in graph.constants else ())
+        elif node.operation not in _CHEAP:
+            return True
+        elif name not in seen:
+            seen.add(name)
+            names += node.inputs
+    return len(read) > 1
+
+
+def _feeds_layers(graph: Graph, value: str) -> bool:
+    """Tells whether a layer reads a value, before any activation: each map of the value would be joined with the layer."""
     names, seen = [value], set[str]()
     while names:
-        node = makers.get(names.pop())
-        if node is None or node.operation == "activation" or node.output in seen:
-            continue
-        if node.operation not in _CHEAP:
-            return True
-        seen.add(node.output)
-        names += node.inputs
+        for node in graph.users(names.pop()):
+            if node.operation in (*_CHEAP, "add") and node.output not in seen:
+                seen.add(node.output)
+                names.append(node.output)
+            elif node.operation in _LAYERS:
+                return True
     return False
 
 
@@ -243,7 +273,7 @@ def _before_activations(graph: Graph) -> Graph:
             continue
         if math.prod(shapes[node.output]) >= math.prod(shapes[before.output]):
             continue
-        name = f"{node.output}/maximum"
+        name = unused(f"{node.output}/maximum", shapes)
         shapes[name] = tuple(shapes[node.output])
         at = nodes.index(node)
         pool = Node("maximum_pool", before.inputs, name, node.attributes, node.source)

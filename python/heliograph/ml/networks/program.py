@@ -407,7 +407,8 @@ def transform_of(
     """Encodes the diagonals times `unit` for operands of a level. `shape` has the ciphertexts of output and input."""
     some = next(iter(blocks.values()))
     period = some.period if some.period < parameters.slots else None
-    made = {name: _entries(diagonals, unit) for name, diagonals in blocks.items()}
+    by_input = sorted(blocks.items(), key=lambda item: item[0][::-1])  # the triplets of an input are made once
+    made = {name: _entries(diagonals, unit) for name, diagonals in by_input}
     if shape == (1, 1):
         return ckks.LinearTransform.from_diagonals(
             parameters, made[0, 0], period=period, level=level, baby=some.baby, compact=compact
@@ -418,7 +419,8 @@ def transform_of(
 
 def _entries(diagonals: Diagonals, unit: float) -> dict[int, Floats]:
     """Returns diagonals times a factor, by their numbers."""
-    values = diagonals.values() * unit
+    values = diagonals.values()
+    values *= unit
     return {int(k): values[i] for i, k in enumerate(diagonals.numbers)}
 
 

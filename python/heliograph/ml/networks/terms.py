@@ -72,7 +72,7 @@ class Terms:
         if self.distinct:
             keep = self.weights != 0
             return self if keep.all() else self._some(keep)
-        key = self.rows * self.columns + self.cols
+        key = self.rows.astype(np.int64) * self.columns + self.cols
         order = np.argsort(key, kind="stable")
         key = key[order]
         first = np.flatnonzero(np.concatenate([[True], np.diff(key) > 0])) if len(key) else np.zeros(0, np.int64)
