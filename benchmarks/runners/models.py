@@ -10,6 +10,7 @@ smallest margin between the best two classes, and as many random ones.
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import itertools
@@ -271,8 +272,9 @@ def measure(name: str, case: Case, given: Any) -> Iterator[dict[str, Any]]:
         if given.encrypted:
             row |= encrypted(model, test, clear, given.encrypted, given.calls)
             row["compact"] = bool(model.circuit.compact)
+            model.circuit.forget()
+            gc.collect()
         yield row
-        del model
 
 
 def main() -> None:
