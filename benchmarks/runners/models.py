@@ -12,6 +12,7 @@ many random ones.
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import itertools
@@ -289,8 +290,9 @@ def measure(name: str, case: Case, given: Any) -> Iterator[dict[str, Any]]:
         if given.encrypted:
             row |= encrypted(model, test, clear, given.encrypted, given.calls)
             row["compact"] = bool(model.circuit.compact)
+            model.circuit.forget()
+            gc.collect()
         yield row
-        del model
 
 
 def found(name: str, case: Case, random: bool, folder: Path) -> Case | None:

@@ -109,6 +109,22 @@ def test_real_and_imaginary_parts(small: Any, owner: Any) -> None:
         hg.SecretKey.generate(small)._core.outside_slots(guarded._core)
 
 
+def test_guards_of_many_ciphertexts() -> None:
+    """A set with little room has several guards of one argument, and each of them notices a value."""
+    secret = hg.SecretKey.generate(hg.ckks.parameters(n=2**11, depth=6, log_scale=30, bootstrap=True, insecure=True))
+    values = np.zeros((70, 1024))
+    values[66, 9] = 1.3
+    x = hg.Server(secret.evaluation_keys()).bind(secret.encrypt(values, bound=4, level=4)).within((-1, 1))
+    y = x.polynomial([0.1] * 8, "chebyshev", guard=True)
+    assert 1 < len(y.guards) <= 8
+    with pytest.raises(hg.OutOfIntervalError):
+        secret.decrypt(y)
+    assert secret._core.outside_slots(y._core) == [9]
+    values[66, 9] = 0.9
+    z = hg.Server(secret.evaluation_keys()).bind(secret.encrypt(values, bound=4, level=4)).within((-1, 1))
+    assert secret.decrypt(z.polynomial([0.1] * 8, "chebyshev", guard=True)).shape == values.shape
+
+
 def test_constants_are_encoded_once_and_add_the_same_bits(single: NetworkModel, owner: Any) -> None:
     server = hg.Server(single.keys(owner))
     request = server.bind(single.encrypt(owner, images(1)))

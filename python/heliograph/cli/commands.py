@@ -548,7 +548,7 @@ def compile_model(
             "--max-memory",
             parser=serving.size_of("--max-memory"),
             metavar="SIZE",
-            help="Maximum predicted memory, such as 4G: of a request of trees; of the keys, matrices and tensors of a network.",
+            help="Maximum predicted memory, such as 4G: of a request of trees; of a network's keys, matrices and tensors.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the model at a service; default: the file's.")] = None,

@@ -298,6 +298,11 @@ class Circuit:
                 self._encode(cut.name, self.design.maps[cut.name], half, place.form, place.filled)
         self._encode("", self.design.output_maps, self.units.output, self.plan.output, False)
 
+    def forget(self) -> None:
+        """Frees encoded matrices and constants. The next call makes them again."""
+        self._encoded.clear()
+        self._constants.clear()
+
     def _encode(self, name: str, maps: tuple[Map, ...], half: float, level: int, filled: bool) -> None:
         for m in maps:
             for key, above, blocks, factor in self._parts(name, m, self.units.values[m.source] / half, filled):
