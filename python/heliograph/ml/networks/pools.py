@@ -16,6 +16,7 @@ import numpy as np
 
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Graph, Node, Shape
+from heliograph.ml.networks.terms import Indices
 
 #: Activations that never fall, so a maximum may move before them. Those of `_RISING` need a parameter of at least 0.
 _MONOTONE = ("clip", "erf", "exp", "relu", "selu", "sigmoid", "softplus", "softsign", "tanh")
@@ -32,13 +33,13 @@ class Windows:
     step: int
     count: int
 
-    def starts(self, offset: int = 0) -> list[int]:
+    def starts(self, offset: int = 0) -> Indices:
         """Returns the first element of each window, plus an offset.
 
         >>> Windows(2, 2, 3).starts(1)
-        [1, 3, 5]
+        array([1, 3, 5])
         """
-        return [offset + i * self.step for i in range(self.count)]
+        return offset + np.arange(self.count, dtype=np.int64) * self.step
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class _Rewriter:
     def along(self, value: str, axis: int, kernel: int, stride: int, before: int, count: int) -> str:
         """Adds the maxima along one axis. `before` is the padding at its start."""
         if count == 1:  # a single window may read its last element again
-            value = self._sliced(value, axis, list(range(min(self._shapes[value][axis], kernel - before))))
+            value = self._sliced(value, axis, np.arange(min(self._shapes[value][axis], kernel - before)))
             kernel = 1 << (kernel - 1).bit_length()
         made = {1: (value, Windows(1, 1, 0))}
         stages = stages_of(kernel, stride, count)
@@ -130,7 +131,7 @@ class _Rewriter:
             a = self._taken(made[stage.first], axis, stage.result.starts(), before)
             b = self._taken(made[stage.second], axis, stage.result.starts(stage.offset), before)
             made[stage.result.length] = (self._larger(a, b, what), stage.result)
-        return made[kernel][0] if stages else self._taken(made[1], axis, [i * stride for i in range(count)], before)
+        return made[kernel][0] if stages else self._taken(made[1], axis, Windows(1, stride, count).starts(), before)
 
     def _larger(self, a: str, b: str, what: str) -> str:
         """Adds the maximum of two values."""
@@ -140,35 +141,36 @@ class _Rewriter:
         total = self.put("add", (self.put("add", (a, b), shape), distance), shape)
         return self.put("scale", (total,), shape, factor=np.float64(0.5), offset=np.float64(0.0))
 
-    def _taken(self, made: tuple[str, Windows], axis: int, starts: list[int], before: int) -> str:
+    def _taken(self, made: tuple[str, Windows], axis: int, starts: Indices, before: int) -> str:
         """Adds the selection of windows by their starts. Elements outside the axis are those at its edges."""
         value, windows = made
         size = self._shapes[value][axis]
         if windows.length > 1:
-            return self._sliced(value, axis, [start // max(1, windows.step) for start in starts])
-        places = np.clip(np.asarray(starts) - before, 0, size - 1)
-        inside = [p for p, start in zip(places, starts, strict=True) if 0 <= start - before < size]
-        outside = [sum(start < before for start in starts), sum(start >= before + size for start in starts)]
-        parts = [self._edge(value, axis, 0, outside[0])] if outside[0] else []
-        parts += [self._sliced(value, axis, [int(p) for p in inside])] if inside else []
-        parts += [self._edge(value, axis, size - 1, outside[1])] if outside[1] else []
+            return self._sliced(value, axis, starts // max(1, windows.step))
+        places = starts - before
+        low, high = int(np.count_nonzero(places < 0)), int(np.count_nonzero(places >= size))
+        inside = places[low : len(places) - high]
+        parts = [self._edge(value, axis, 0, low)] if low else []
+        parts += [self._sliced(value, axis, inside)] if len(inside) else []
+        parts += [self._edge(value, axis, size - 1, high)] if high else []
         if len(parts) == 1:
             return parts[0]
         return self.put("concatenate", tuple(parts), self._with(value, axis, len(starts)), axis=axis)
 
     def _edge(self, value: str, axis: int, place: int, count: int) -> str:
         """Adds `count` copies of one element along an axis."""
-        one = self._sliced(value, axis, [place])
+        one = self._sliced(value, axis, np.array([place]))
         shape = self._with(value, axis, count)
         return one if count == 1 else self.put("broadcast", (one,), shape, shape=shape)
 
-    def _sliced(self, value: str, axis: int, places: list[int]) -> str:
+    def _sliced(self, value: str, axis: int, places: Indices) -> str:
         """Adds a slice of places of equal distances."""
         shape = self._shapes[value]
-        step = places[1] - places[0] if len(places) > 1 else 1
-        if places == list(range(shape[axis])):
+        first, last = int(places[0]), int(places[-1])
+        step = int(places[1]) - first if len(places) > 1 else 1
+        if len(places) == shape[axis] and step == 1:
             return value
-        slices = tuple((places[0], places[-1] + 1, step) if i == axis else (0, n, 1) for i, n in enumerate(shape))
+        slices = tuple((first, last + 1, step) if i == axis else (0, n, 1) for i, n in enumerate(shape))
         return self.put("slice", (value,), self._with(value, axis, len(places)), slices=slices)
 
     def _with(self, value: str, axis: int, length: int) -> Shape:
