@@ -57,10 +57,10 @@ def test_every_period(name: str) -> None:
     secret, party = server(name)
     whole = None
     for period in [params.slots >> k for k in range(params.slots.bit_length())]:
-        a = repeated(params, period)
+        a = repeated(params, period, (2,) if name == "few" else ())
         x = party.bind(secret.encrypt(a, bound=1, level=params.bootstrapping_level))
         y = hg.ckks.bootstrap(x, level=params.levels - 1, period=period)
-        assert (y.level, y.shape, y.dtype) == (params.levels - 1, (), a.dtype)
+        assert (y.level, y.shape, y.dtype) == (params.levels - 1, a.shape[:-1], a.dtype)
         whole = whole or error(secret, y, a)
         assert error(secret, y, a) < 2 * whole
         assert error(secret, y * y, a * a) < 2.0**-11
@@ -79,6 +79,16 @@ def test_halves(rotations: tuple[int, ...], shape: tuple[int, ...], parts: int) 
         assert (y.shape, y.dtype) == (shape, a.dtype)
         assert error(secret, y, a) < (2.0**-23 if options.get("iterations") else 2.0**-16)
     assert error(secret, hg.ckks.bootstrap(x, period=512), a) < 2.0**-16
+
+
+@pytest.mark.parametrize("name", ["w32", "corrected"])
+def test_halves_in_other_sets(name: str) -> None:
+    """One sine serves both halves with 32-bit words and with a corrected sine."""
+    params = parameters(name)
+    secret, party = server(name, HALVES)
+    a = repeated(params, HALVES, (), 2)
+    x = party.bind(secret.encrypt(a, bound=1, level=params.bootstrapping_level))
+    assert error(secret, hg.ckks.bootstrap(x, period=HALVES), a) < 2 * error(secret, hg.ckks.bootstrap(x), a)
 
 
 def test_noise_need_not_repeat() -> None:
