@@ -133,9 +133,9 @@ def _layouts(network: Network, slots: int, found: dict[tuple[str, str], Surveys]
     """Returns the layout of each cut. Adds the surveys of maps to `found`, by the names of the cut and of its source."""
     layouts: dict[str, Layout] = {}
     partners: dict[str, str] = {}
-    for cut in network.cuts:
-        if cut.is_product and cut.form is not None:
-            one, two = cut.form.maps
+    for product in network.cuts:
+        if product.is_product and product.form is not None:
+            one, two = product.form.maps
             partners |= {one: two, two: one}
     graph, cuts = network.graph, {cut.name: cut for cut in network.cuts}
     first = network.cuts[0]
@@ -165,8 +165,9 @@ def _layout(
     found: dict[tuple[str, str], Surveys],
     kept: tuple[Layout, ...],
 ) -> Layout:
-    """Returns the layout of an activation: that of a cut that it adds in place, else the cheapest of some layouts, among them
-    the layouts that linear operations keep."""
+    """Returns the layout of an activation: that of a cut that it adds in place, else the cheapest of some layouts.
+
+    `kept` are the layouts that linear operations carry from their operands."""
     for name, terms in form.maps.items():
         if terms.factor() is not None and layouts[name].shape == cut.shape:
             return layouts[name]

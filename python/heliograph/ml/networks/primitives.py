@@ -205,8 +205,9 @@ def _multiplied(writer: Writer, node: Node) -> None:
 
 
 def weights_of(writer: Writer, node: Node, value: str, mask: str, axis: int, seen: Array) -> str:
-    """Appends exp(x - c) divided by its sum along an axis, and returns the name of the quotient. c is the largest argument of a
-    row on the calibration samples, `seen` [count, ...].
+    """Appends exp(x - c) divided by its sum along an axis, and returns the name of the quotient.
+
+    c is the largest argument of a row on the calibration samples, `seen` [count, ...].
 
     If the sums would span too large a range for one polynomial of 1 / x, exp((x - c) / 2^k) is divided by its sum, and the
     result is squared and divided by its sum k times. Masked exponentials are multiplied by 0."""
