@@ -266,6 +266,12 @@ void transformed_cases(std::vector<OpCase>& cases) {
       }
     }
   }
+  // Conversions of few limbs between column passes, in calls that are large enough for a GPU to fuse all three.
+  const SwitchShape one_digit{"three special, one digit", {0, 1, 2, 3, 4}, {5, 6, 7}, {5}};
+  const Setting many{32768, {16}, Layout::packed, 1, Fill::random};
+  key_case(cases, kField50, one_digit, downs(one_digit)[0], many, true, 5);
+  key_case(cases, kField50, one_digit, downs(one_digit)[2], many, true);
+  divide_case(cases, kField50, {"four limbs dropped, many items", {0, 1, 2, 3, 4, 5}, {0, 1}}, many);
   // Key switches on some limbs, as a member of a mesh computes them.
   for (const Field* f : main_fields()) {
     const SwitchShape& shape = switch_shapes()[4];

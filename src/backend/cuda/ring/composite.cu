@@ -86,19 +86,29 @@ PrimeList divided_primes(const DividePlan& plan) {
   return PrimeList(plan.primes.begin() + plan.out.size(), plan.divisors());
 }
 
-/// Converts the coefficients of the limbs that are divided out to the remainders in the other limbs, after the column pass.
-void remainders(Queue& q, const char* name, const DividePlan& plan, const View& divided, const View& rest) {
+/// Returns whether one launch converts the limbs that are divided out, between the column passes.
+bool divides_columns(Queue& q, const DividePlan& plan, const View& rest) {
+  return fuses_columns(own_ring(q, *plan.ring), own_as<CudaConversion>(q, *plan.rest), rest);
+}
+
+/// Converts the limbs that are divided out to the remainders in the other limbs, after the column pass. `divided` has
+/// coefficients; with `fused` (divides_columns) it has rows before the column pass.
+void remainders(Queue& q, const char* name, const DividePlan& plan, const View& divided, const View& rest, bool fused) {
   const CudaRing& ring = own_ring(q, *plan.ring);
+  if (fused) {
+    const auto& conversion = own_as<CudaConversion>(q, *plan.rest);
+    return convert_columns(q, name, ring, conversion, divided_primes(plan), divided, plan.out, rest);
+  }
   run_pass(q, {.name = name, .x = plain_source(divided), .steps = {{.conversion = &own_as<CudaConversion>(q, *plan.rest)}}},
            rest.word, rest);
   with_field(ring.kind(), [&](auto f) { forward_columns<decltype(f)>(q, name, ring, plan.out, plain_source(rest), rest); });
 }
 
-/// Computes the result of a division. `out` may be the same memory as `rest` or as `beside`.
+/// Computes the result of a division. `out` may be the same memory as `rest` or as `beside`. `fused`: see remainders.
 void finish_divide(Queue& q, const char* name, const DividePlan& plan, const View& divided, const View& beside,
-                   const View& rest, const View& out) {
+                   const View& rest, const View& out, bool fused) {
   const CudaRing& ring = own_ring(q, *plan.ring);
-  remainders(q, name, plan, divided, rest);
+  remainders(q, name, plan, divided, rest, fused);
   with_field(ring.kind(), [&](auto f) { divide_rows<decltype(f)>(q, name, ring, plan.out, rest, beside, plan.own, out); });
 }
 
@@ -235,10 +245,14 @@ void CudaKernels::run(Queue& q, const Divide& c) {
   constexpr const char* kName = "divide";
   const std::size_t stay = c.plan->out.size(), divisors = c.plan->divisors();
   const View last = w.take(c.out.word, c.x.items(), c.x.components, divisors, c.out.n);
+  const bool fused = divides_columns(q, *c.plan, c.out);
   with_field(ring.kind(), [&](auto f) {
-    cuda::inverse_ntt<decltype(f)>(q, kName, ring, divided_primes(*c.plan), c.x.with_limbs(stay, divisors), last);
+    using F = decltype(f);
+    const View divided = c.x.with_limbs(stay, divisors);
+    fused ? inverse_rows<F>(q, kName, ring, divided_primes(*c.plan), divided, last)
+          : cuda::inverse_ntt<F>(q, kName, ring, divided_primes(*c.plan), divided, last);
   });
-  finish_divide(q, kName, *c.plan, last, c.x.with_limbs(0, stay), c.out, c.out);
+  finish_divide(q, kName, *c.plan, last, c.x.with_limbs(0, stay), c.out, c.out, fused);
 }
 
 void CudaKernels::key_switch_ntt(Queue& q, const KeySwitch& c) {
@@ -246,7 +260,18 @@ void CudaKernels::key_switch_ntt(Queue& q, const KeySwitch& c) {
   const CudaRing& ring = own_ring(q, *c.plan->ring);
   if (expanded_or_empty(q, ring, c)) return;
   constexpr const char* kName = "key_switch";
-  const View coefficients = w.take(c.out.word, c.x.items(), 1, c.plan->chain.size(), c.out.n);
+  const KeySwitchPlan& plan = *c.plan;
+  const std::size_t chain = plan.chain.size(), special = plan.special.size();
+  const View coefficients = w.take(c.out.word, c.x.items(), 1, chain, c.out.n);
+  // A single digit is the whole chain, so only its limbs of the special primes are extended.
+  if (plan.digits.size() == 1 && plan.digits[0].count == chain && special > 0 &&
+      fuses_columns(ring, own_as<CudaConversion>(q, *plan.digits[0].raise), coefficients)) {
+    const View digit = w.take(c.out.word, c.x.items(), 1, plan.extended.size(), c.out.n);
+    with_field(ring.kind(), [&](auto f) { inverse_rows<decltype(f)>(q, kName, ring, plan.chain, c.x, coefficients); });
+    convert_columns(q, kName, ring, own_as<CudaConversion>(q, *plan.digits[0].raise), plan.chain, coefficients, plan.special,
+                    digit.with_limbs(chain, special));
+    return finish_key_switch_ntt(q, kName, plan, digit, &c.x, c.turn, c.key, c.add, c.out, w);
+  }
   with_field(ring.kind(), [&](auto f) { cuda::inverse_ntt<decltype(f)>(q, kName, ring, c.plan->chain, c.x, coefficients); });
   const View digits = raised_columns(q, kName, *c.plan, c.x, coefficients, w);
   finish_key_switch_ntt(q, kName, *c.plan, digits, &c.x, c.turn, c.key, c.add, c.out, w);
@@ -279,6 +304,7 @@ void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwi
   const CudaRing& ring = own_ring(q, *plan.ring);
   const View divided = w.take(out.word, out.items(), 2, plan.down.divisors(), out.n);
   const View rest = w.take(out.word, out.items(), 2, plan.down.out.size(), out.n);
+  const bool fused = divides_columns(q, plan.down, rest);
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
     switch_rows<F>(q, ring,
@@ -291,9 +317,9 @@ void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwi
                     .add = add ? &*add : nullptr,
                     .kept = out,
                     .divided = divided});
-    inverse_columns<F>(q, name, ring, divided_primes(plan.down), divided, divided);
+    if (!fused) inverse_columns<F>(q, name, ring, divided_primes(plan.down), divided, divided);
   });
-  finish_divide(q, name, plan.down, divided, out, rest, out);
+  finish_divide(q, name, plan.down, divided, out, rest, out, fused);
 }
 
 namespace {
@@ -343,12 +369,13 @@ void CudaKernels::run(Queue& q, const ApplyKeys& c) {
     const KeySums sums{.call = c, .first = first, .digits = part(*digits), .added = part(*added)};
     Workspace w = c.scratch;
     const View divided = w.take(word, some * items, 2, divisors, n), rest = w.take(word, some * items, 2, stay, n);
+    const bool fused = divides_columns(q, plan.down, rest);
     with_field(ring.kind(), [&](auto f) {
       using F = decltype(f);
       divisor_sums<F>(q, ring, sums, divided);
-      inverse_columns<F>(q, kName, ring, divided_primes(plan.down), divided, divided);
+      if (!fused) inverse_columns<F>(q, kName, ring, divided_primes(plan.down), divided, divided);
     });
-    remainders(q, kName, plan.down, divided, rest);
+    remainders(q, kName, plan.down, divided, rest, fused);
     with_field(ring.kind(), [&](auto f) { divided_sums<decltype(f)>(q, ring, sums, rest, part(*out)); });
   }
 }

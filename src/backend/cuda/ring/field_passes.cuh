@@ -112,6 +112,12 @@ void forward_rows(Queue& q, const char* name, const CudaRing& ring, const PrimeL
 }
 
 template <class F>
+void inverse_rows(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& in,
+                  const View& out) {
+  rows<F, kRowBits, true, false>(q, name, ring, primes, in, out);
+}
+
+template <class F>
 void forward_ntt(Queue& q, const CudaRing& ring, const PrimeList& primes, const View& a, const View& out) {
   constexpr const char* kName = "forward_ntt";
   if (whole<F, false>(q, kName, ring, primes, a, out)) return;
@@ -394,6 +400,7 @@ void linear_giants(Queue& q, const CudaRing& ring, const StepKeys& steps, const 
   template void forward_columns<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const Source&, const View&); \
   template void inverse_columns<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const View&, const View&);   \
   template void forward_rows<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const View&);                   \
+  template void inverse_rows<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const View&, const View&);      \
   template void forward_ntt<F>(Queue&, const CudaRing&, const PrimeList&, const View&, const View&);                    \
   template void inverse_ntt<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const View&, const View&);       \
   template void tensor_rows<F>(Queue&, const CudaRing&, const PrimeList&, const View&, bool);                           \

@@ -18,9 +18,18 @@ void inverse_columns(Queue&, const char* name, const CudaRing&, const PrimeList&
 template <class F>
 void forward_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& out);  // transforms in place
 template <class F>
+void inverse_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& in, const View& out);
+template <class F>
 void forward_ntt(Queue&, const CudaRing&, const PrimeList&, const View& a, const View& out);
 template <class F>
 void inverse_ntt(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& a, const View& out);
+
+/// Returns whether `convert_columns` takes this conversion, and is faster than three launches, for results like `out`.
+bool fuses_columns(const CudaRing&, const CudaConversion&, const View& out);
+/// Runs the inverse column pass of x, the conversion, and the forward column pass of the results. `from`, `to`: the primes
+/// of the limbs of x and `out`. Results are congruent to those of the three passes.
+void convert_columns(Queue&, const char* name, const CudaRing&, const CudaConversion&, const PrimeList& from, const View& x,
+                     const PrimeList& to, const View& out);
 
 /// Runs the part of a product between the column passes: multiplies the rows of a and b (the components of `e`). The product
 /// overwrites the first components of `e`.
