@@ -212,7 +212,7 @@ class Circuit:
         layout = self.design.layouts[name]
         repeated = layout.period * layout.share
         period = repeated if repeated < layout.slots else None
-        return x.bootstrap(bound, level=max(level, self.parameters.bootstrapping_level), period=period)
+        return x.bootstrap(bound, level=max(level, self.parameters.bootstrapping_level + 1), period=period)
 
     def _form(
         self,
