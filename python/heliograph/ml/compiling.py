@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from heliograph import _core
 from heliograph._common.arguments import count_of, described, path_of, real
 from heliograph.ml.canonical import canonical
@@ -309,10 +311,20 @@ def _network(model: Any, calibrate: Any, options: dict[str, Any]) -> Model:
     if isinstance(model, Graph):
         graph = model
     elif isinstance(model, (str, os.PathLike)):
-        graph = canonical(read_onnx(path_of(model)))
+        graph = canonical(read_onnx(path_of(model), sample=_sample_shape(calibrate)))
     else:
         graph = canonical(read_torch(model, calibrate))
     return compile_graph(graph, calibrate, **{name: value for name, value in options.items() if value is not None})
+
+
+def _sample_shape(calibrate: Any) -> tuple[int, ...]:
+    """Returns the shape of one calibration sample, which gives the sizes that a file leaves open; () if it has none."""
+    try:
+        if isinstance(calibrate, tuple) and len(calibrate) == 2 and np.ndim(calibrate[0]) > np.ndim(calibrate[1]):
+            calibrate = calibrate[0]
+        return tuple(np.shape(calibrate)[1:])
+    except ValueError:  # lists of different lengths, which the calibration refuses
+        return ()
 
 
 def _require_accuracy(model: EstimatorModel | EnsembleModel, accuracy: float | None) -> None:

@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from heliograph._common.arguments import readable_bytes
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Array, Graph, Node, Shape, floats
 from heliograph.ml.networks.evaluation import function_of
 from heliograph.ml.networks.terms import PUSHES, Floats, Terms, concatenated
 
-_MOST_TRIPLETS = 1 << 26  # 1.6 GB
+_MOST_TRIPLETS, _TRIPLET_BYTES = 1 << 26, 24  # 1.6 GB
+_MANY_TRIPLETS = 1 << 22  # of a map that is joined before it grows further
 
 #: Operations at the end of a graph that the client computes after decryption.
 CLIENT_OPERATIONS = ("softmax", "log_softmax", "argmax")
@@ -274,7 +276,9 @@ def _pushed(node: Node, operands: list[Form], shape: Shape) -> Form:
             node, _REMEDIES.get(kind, f"supported are {', '.join(sorted(PUSHES))}, add, multiply, activation")
         )
     form = operands[0]
-    _require_small(node, form, shape)
+    if _count_after(node, form) > _MANY_TRIPLETS:  # linear layers in a row: one triplet for each pair of indices
+        form = form.joined()
+    _require_small(node, form)
     maps = {name: PUSHES[kind](node, terms, shape) for name, terms in form.maps.items()}
     return Form(shape, maps, _constant_after(node, form, shape))
 
@@ -294,8 +298,8 @@ def _constant_after(node: Node, form: Form, shape: Shape) -> Floats:
     return made
 
 
-def _require_small(node: Node, form: Form, shape: Shape) -> None:
-    """Raises ModelError for a linear map of too many weights for the memory of the compiler."""
+def _count_after(node: Node, form: Form) -> int:
+    """Returns about the triplets after a linear operation."""
     grow = 1
     if node.operation == "dense":
         grow = int(np.shape(node.attributes["weight"])[0])
@@ -305,9 +309,17 @@ def _require_small(node: Node, form: Form, shape: Shape) -> None:
     count = sum(len(terms.rows) for terms in form.maps.values()) * grow
     if node.operation == "convolution":
         count //= max(1, int(np.prod(node.attributes["strides"])))
+    return count
+
+
+def _require_small(node: Node, form: Form) -> None:
+    """Raises ModelError for a linear map of too many weights for the memory of the compiler."""
+    count = _count_after(node, form)
     if count > _MOST_TRIPLETS:
         raise _unsupported(
-            node, f"its linear map must have at most {_MOST_TRIPLETS:,} weights, and has {count:,}; use smaller inputs"
+            node,
+            f"its linear map must have at most {_MOST_TRIPLETS:,} weights, and has {count:,}, which take "
+            f"{readable_bytes(_TRIPLET_BYTES * count)} while compiling; use smaller inputs",
         )
 
 
