@@ -166,9 +166,9 @@ def slices(m: Maker) -> None:
     if size < 4:
         return
     step, start = m.one_of(1, 1, 2, -1), m.number(0, 1)
-    parts = (start, size, step) if step > 0 else (size - 1 - start, -size - 1, -1)
+    first, last = (start, size) if step > 0 else (size - 1 - start, -size - 1)
     count = len(range(start, size, step)) if step > 0 else size - start
-    m.emit("Slice", [m.current, *(m.constant(np.array([v])) for v in (*parts[:2], axis, parts[2]))], (*m.shape[:-1], count))
+    m.emit("Slice", [m.current, *(m.constant(np.array([v])) for v in (first, last, axis, step))], (*m.shape[:-1], count))
 
 
 def pad(m: Maker) -> None:
@@ -373,7 +373,7 @@ def pool(m: Maker) -> None:
     include = m.number(0, 1)
     up = [-(-(n + 2 * pads[i] - kernel[i]) // strides[i]) + 1 for i, n in enumerate(sizes)]
     ceil = not include and m.number(0, 2) == 0 and all((up[i] - 1) * strides[i] < sizes[i] + pads[i] for i in range(rank))
-    attributes = {"kernel_shape": kernel, "strides": strides, "pads": pads, "count_include_pad": include}
+    attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "pads": pads, "count_include_pad": include}
     m.emit("AveragePool", [m.current], (*m.shape[:2], *(up if ceil else shape)), ceil_mode=int(ceil), **attributes)
 
 
@@ -415,7 +415,7 @@ def resize(m: Maker) -> None:
     _, channels, high, wide = m.shape
     if m.opset >= 13 and 4 * m.values <= _MOST_VALUES:
         scales = m.constant(np.array([1, 1, 2, 2], np.float32))
-        modes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        modes: dict[str, Any] = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         m.emit("Resize", [m.current, "", scales], (1, channels, 2 * high, 2 * wide), mode="nearest", **modes)
 
 
@@ -456,11 +456,17 @@ def head(m: Maker) -> None:
 
 Block = Callable[[Maker], None]
 EVERY: list[Block] = [affine, slices, pad, concatenation, sum_of_branches, product, moved, gather, halves, idle]
-_SPATIAL: list[Block] = (
-    [convolution] * 6 + [residual_convolution] * 2 + [transposed_convolution, pool, pool, squeeze_and_excite, mean]
-)
+_SPATIAL: list[Block] = [
+    *(convolution,) * 6,
+    *(residual_convolution,) * 2,
+    transposed_convolution,
+    pool,
+    pool,
+    squeeze_and_excite,
+    mean,
+]
 BY_RANK: dict[int, list[Block]] = {
-    2: [dense] * 6 + [residual_dense] * 3 + [folded],
+    2: [*(dense,) * 6, *(residual_dense,) * 3, folded],
     3: _SPATIAL,
     4: [*_SPATIAL, space_to_depth, resize, channels_last],
 }

@@ -43,7 +43,7 @@ def built(layers: list[dict[str, Any]], arrays: Any, degree: int) -> Any:
             made[-1].weight.data = torch.tensor(arrays[f"w{i}"], dtype=torch.float32)
             made[-1].bias.data = torch.tensor(arrays[f"b{i}"], dtype=torch.float32)
 
-    class Network(on.Module):  # type: ignore[misc,name-defined]
+    class Network(on.Module):  # type: ignore[misc]
         """The layers one after another."""
 
         def __init__(self) -> None:
