@@ -419,6 +419,53 @@ def resize(m: Maker) -> None:
         m.emit("Resize", [m.current, "", scales], (1, channels, 2 * high, 2 * wide), mode="nearest", **modes)
 
 
+def layer_normalization(m: Maker) -> None:
+    """Adds LayerNormalization of the last axis, or its parts before opset 17."""
+    x, shape, size = m.current, m.shape, m.shape[-1]
+    if not 4 <= size <= 64:
+        return
+    factor, offset = m.constant(m.rng.uniform(0.6, 1.4, size)), m.constant(m.weights(size) * 0.3)
+    m.activations += 2
+    if m.opset >= 17 and m.number(0, 1):
+        m.same("LayerNormalization", factor, offset, epsilon=0.01)
+        return
+    small = (*shape[:-1], 1)
+
+    def mean_of_last() -> None:
+        if m.opset >= 18:
+            m.emit("ReduceMean", [m.current, m.constant(np.array([-1]))], small)
+        else:
+            m.emit("ReduceMean", [m.current], small, axes=[-1])
+
+    mean_of_last()
+    centered = m.emit("Sub", [x, m.current], shape)
+    m.same("Pow", m.constant(np.float32(2)))
+    mean_of_last()
+    m.same("Add", m.constant(np.float32(0.01)))
+    m.same("Sqrt")
+    m.emit("Div", [centered, m.current], shape)
+    m.same("Mul", factor)
+    m.same("Add", offset)
+
+
+def attention(m: Maker) -> None:
+    """Adds self-attention with one head, of a short sequence."""
+    _, tokens, size = m.shape
+    if tokens > 6 or not 2 <= size <= 12:
+        return
+    x, parts = m.current, []
+    m.activations += 2
+    for i in range(3):
+        m.emit("MatMul", [x, m.constant(m.weights(size, size, inputs=size))], (1, tokens, size))
+        if i == 1:
+            m.emit("Transpose", [m.current], (1, size, tokens), perm=[0, 2, 1])
+        parts.append(m.current)
+    m.emit("MatMul", parts[:2], (1, tokens, tokens))
+    m.same("Div", m.constant(np.float32(math.sqrt(size))))
+    m.same("Softmax", axis=2)
+    m.emit("MatMul", [m.current, parts[2]], (1, tokens, size))
+
+
 def channels_last(m: Maker) -> None:
     """Adds a factor for each channel between two transpositions, as TensorFlow's exports have them."""
     n, c, h, w = m.shape
@@ -466,8 +513,8 @@ _SPATIAL: list[Block] = [
     mean,
 ]
 BY_RANK: dict[int, list[Block]] = {
-    2: [*(dense,) * 6, *(residual_dense,) * 3, folded],
-    3: _SPATIAL,
+    2: [*(dense,) * 6, *(residual_dense,) * 3, folded, layer_normalization],
+    3: [*_SPATIAL, layer_normalization, attention, attention],
     4: [*_SPATIAL, space_to_depth, resize, channels_last],
 }
 

@@ -12,10 +12,9 @@ from hypothesis import assume, given, settings
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Graph
 from heliograph.ml.interpreter import run
-from heliograph.ml.networks.cuts import Network, network_of, without_products
+from heliograph.ml.networks.cuts import Network, network_of
 from heliograph.ml.networks.design import design_of
 from heliograph.ml.networks.diagonals import diagonals_of, turns_of
-from heliograph.ml.networks.evaluation import evaluate
 from heliograph.ml.networks.filled import filled_of
 from heliograph.ml.networks.layouts import packed, raster, strided
 from network_graphs import Builder, residual
@@ -207,15 +206,6 @@ def test_a_small_diagonal_count_of_resnets_layers() -> None:
         target = source if value == same else strided(source, (2, 2), (32, 16, 16))
         assert target is not None
         assert diagonals_of(network.output.maps["x"], source, target)[0, 0].count <= most
-
-
-def test_products_become_squares() -> None:
-    b = Builder((6,))
-    graph = b.graph(b.multiply(b.dense("x", 5), b.activation(b.dense("x", 5), "sigmoid")))
-    x = np.random.default_rng(5).normal(size=(3, 6))
-    rewritten = without_products(graph)
-    np.testing.assert_allclose(evaluate(rewritten, x)[rewritten.outputs[0]], interpreted(graph, x), atol=1e-12)
-    assert not any(node.operation == "multiply" for node in rewritten.nodes)
 
 
 def test_other_operations_of_forms() -> None:

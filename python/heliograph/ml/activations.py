@@ -120,6 +120,11 @@ def gelu_tanh(x: Array) -> Array:
     return np.asarray(x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
 
 
+def identity(x: Array) -> Array:
+    """Return x. A factor of a product of computed values, with a calibrated range."""
+    return np.asarray(x)
+
+
 def power(x: Array, exponent: float) -> Array:
     """Return x to a constant exponent. A negative x with a fractional exponent gives NaN."""
     return np.asarray(np.power(x, exponent))
@@ -143,6 +148,7 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     "gelu_tanh": gelu_tanh,
     "hard_sigmoid": hard_sigmoid,
     "hard_swish": hard_swish,
+    "identity": identity,
     "leaky_relu": leaky_relu,
     "log": np.log,
     "mish": mish,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,10 @@ from heliograph.ml.fitted import kind_of
 from heliograph.ml.graph import Graph
 from heliograph.ml.model import Model
 from heliograph.ml.networks.compiling import compile_graph
+from heliograph.ml.networks.preparation import Preparation
+from heliograph.ml.networks.prepared import PreparedModel
 from heliograph.ml.outputs import Output
+from heliograph.ml.partition import partition
 from heliograph.ml.read.onnx import read_onnx
 from heliograph.ml.read.torch import read_torch
 from heliograph.ml.trees import lightgbm, sklearn, xgboost
@@ -308,23 +311,43 @@ def _network(model: Any, calibrate: Any, options: dict[str, Any]) -> Model:
         raise _core.ParameterError(
             "cannot compile a network without calibration data: calibrate= must be samples of its input"
         )
+    options = {name: value for name, value in options.items() if value is not None}
     if isinstance(model, Graph):
-        graph = model
-    elif isinstance(model, (str, os.PathLike)):
-        graph = canonical(read_onnx(path_of(model), sample=_sample_shape(calibrate)))
+        return compile_graph(model, calibrate, **options)
+    samples, labels = _split(calibrate)
+    if isinstance(model, (str, os.PathLike)):
+        raw = read_onnx(path_of(model), sample=_sample_shapes(samples))
     else:
-        graph = canonical(read_torch(model, calibrate))
-    return compile_graph(graph, calibrate, **{name: value for name, value in options.items() if value is not None})
+        raw = read_torch(model, tuple(samples.values()) if isinstance(samples, Mapping) else calibrate)
+        if isinstance(samples, Mapping):
+            samples = dict(zip(raw.inputs, samples.values(), strict=True))
+    if not raw.dtypes and len(raw.inputs) == 1:
+        return compile_graph(canonical(raw), calibrate, **options)
+    parts = partition(raw)
+    preparation = Preparation.of(parts, samples, float(options.get("margin", 1.3)))
+    graph, masks = preparation.joined(parts.canonical())
+    vectors = preparation(samples)
+    made = compile_graph(graph, vectors if labels is None else (vectors, labels), masks=masks, **options)
+    return PreparedModel(made, preparation)
 
 
-def _sample_shape(calibrate: Any) -> tuple[int, ...]:
-    """Returns the shape of one calibration sample, which gives the sizes that a file leaves open; () if it has none."""
+def _split(calibrate: Any) -> tuple[Any, Any]:
+    """Returns the samples, a dict of arrays or one array, and the class numbers; None without them."""
+    if isinstance(calibrate, tuple) and len(calibrate) == 2:
+        samples, labels = calibrate
+        if isinstance(samples, Mapping) or np.ndim(samples) > np.ndim(labels):
+            return samples, labels
+    return calibrate, None
+
+
+def _sample_shapes(samples: Any) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of one sample by input, "" for the only one. They give the sizes that a file leaves open."""
     try:
-        if isinstance(calibrate, tuple) and len(calibrate) == 2 and np.ndim(calibrate[0]) > np.ndim(calibrate[1]):
-            calibrate = calibrate[0]
-        return tuple(np.shape(calibrate)[1:])
+        if isinstance(samples, Mapping):
+            return {str(name): tuple(np.shape(values)[1:]) for name, values in samples.items()}
+        return {"": tuple(np.shape(samples)[1:])}
     except ValueError:  # lists of different lengths, which the calibration refuses
-        return ()
+        return {}
 
 
 def _require_accuracy(model: EstimatorModel | EnsembleModel, accuracy: float | None) -> None:

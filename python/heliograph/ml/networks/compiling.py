@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,12 @@ from heliograph import _core, ckks
 from heliograph._common.arguments import count_of, flag, of_kind, readable_bytes, real
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Graph
-from heliograph.ml.networks.calibration import Calibration, calibrated, require_classes
+from heliograph.ml.networks.calibration import Calibration, calibrated, require_classes, split
 from heliograph.ml.networks.cuts import Network, network_of
 from heliograph.ml.networks.evaluation import require_known
 from heliograph.ml.networks.forecast import seconds_of
 from heliograph.ml.networks.model import NetworkModel
+from heliograph.ml.networks.primitives import with_primitives
 from heliograph.ml.networks.program import Circuit, level_key_bytes, matrices, matrix_bytes
 from heliograph.ml.networks.report import Approximated, NetworkReport
 from heliograph.ml.networks.search import HALF, Loss, Search
@@ -42,6 +43,7 @@ def compile_graph(
     parameters: ckks.Parameters | None = None,
     lean: bool = False,
     compact: bool | None = None,
+    masks: Container[str] = (),
 ) -> NetworkModel:
     """Compiles a canonical graph of a multilayer perceptron or a convolutional network for encrypted inputs, by CKKS.
 
@@ -61,6 +63,8 @@ def compile_graph(
     matrices take about a tenth of the memory, and each product transforms them again (`hg.ckks.LinearTransform`). By default
     they are compact if all of them would take more than half of the free memory.
 
+    `masks` are values of the graph that are masks of softmax (`Preparation.joined`).
+
     `target` names the profile of the machine for which seconds are predicted (`heliograph profile`): a name or a path; by
     default the device in use. `limit` refuses larger predicted seconds or bytes.
 
@@ -78,7 +82,8 @@ def compile_graph(
     lean, compact = flag(lean, "lean"), None if compact is None else flag(compact, "compact")
     profile = profile_of(target)
     require_known(graph)
-    network = network_of(graph)
+    samples, _ = split(calibrate, tuple(graph.shapes[graph.inputs[0]]))
+    network = network_of(with_primitives(graph, samples, masks))
     calibration = calibrated(network, calibrate, margin)
     several = len(_wide(network)) == 1
     if classifies is not None and flag(classifies, "classifies") and not several:
@@ -158,6 +163,8 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
     for cut in network.activations:
         assert cut.node is not None
         fitted = polynomials[cut.name]
+        if fitted.is_identity:
+            continue
         alone, _ = Simulator(network, {cut.name: fitted}).outputs(samples)
         error = float(np.sqrt(np.mean((alone - exact) ** 2))) / spread
         place = plan.places[cut.name]

@@ -1,7 +1,7 @@
 """Division of a network at its activations.
 
 A cut is a tensor that is encrypted or results from an activation. Everything between cuts is a sum of linear maps and a
-constant: a `Form`. A product of two tensors becomes the difference of two squares, which are activations.
+constant: a `Form`. A product of two tensors is a cut, too, and its two factors are cuts.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from heliograph._common.arguments import readable_bytes
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Array, Graph, Node, Shape, floats
 from heliograph.ml.networks.evaluation import function_of
+from heliograph.ml.networks.primitives import client_part, with_factors
 from heliograph.ml.networks.terms import PUSHES, Floats, Terms, concatenated
 
 _MOST_TRIPLETS, _TRIPLET_BYTES = 1 << 26, 24  # 1.6 GB
 _MANY_TRIPLETS = 1 << 22  # of a map that is joined before it grows further
-
-#: Operations at the end of a graph that the client computes after decryption.
-CLIENT_OPERATIONS = ("softmax", "log_softmax", "argmax")
 
 _SIGMOIDS = ("sigmoid", "hard_sigmoid")
 _MOVES = ("reshape", "transpose", "slice", "concatenate", "broadcast")  # operations that only move values
@@ -82,12 +80,17 @@ class Form:
 
 @dataclass(frozen=True)
 class Cut:
-    """A tensor between linear maps: the input, or the result of an activation."""
+    """A tensor between linear maps: the input, or the result of an activation or of a product of two other cuts."""
 
     name: str  #: name of the value in the graph
     shape: Shape
-    node: Node | None  #: the activation; None for the input
-    form: Form | None  #: argument of the activation; None for the input
+    node: Node | None  #: the activation or product; None for the input
+    form: Form | None  #: argument of the activation, or the two factors of the product; None for the input
+
+    @property
+    def is_product(self) -> bool:
+        """Whether the cut is the product of the two cuts that its form reads."""
+        return self.node is not None and self.node.operation == "multiply"
 
     @property
     def label(self) -> str:
@@ -107,7 +110,7 @@ class Network:
     @property
     def activations(self) -> tuple[Cut, ...]:
         """The cuts with an activation."""
-        return tuple(cut for cut in self.cuts if cut.node is not None)
+        return tuple(cut for cut in self.cuts if cut.node is not None and not cut.is_product)
 
     @property
     def result(self) -> str:
@@ -135,8 +138,8 @@ def network_of(graph: Graph) -> Network:
     """Divides a canonical graph at its activations.
 
     Raises ModelError for an operation that encrypted networks do not support, with the name of its node."""
-    graph = without_products(graph)
-    client = _client_part(graph)
+    graph = with_factors(graph)
+    client = client_part(graph)
     inner = graph.nodes[: len(graph.nodes) - len(client)]
     name = graph.inputs[0]
     cuts = [Cut(name, tuple(graph.shapes[name]), None, None)]
@@ -151,6 +154,9 @@ def network_of(graph: Graph) -> Network:
                 forms[node.output] = _whole(node.output, shape)
             else:
                 forms[node.output] = Form(shape, {}, _finite(node, function_of(node)(form.constant)))
+        elif node.operation == "multiply" and all(form.maps for form in operands):
+            cuts.append(Cut(node.output, shape, node, _factors(node, operands)))
+            forms[node.output] = _whole(node.output, shape)
         else:
             forms[node.output] = _pushed(node, operands, shape)
     last = client[0].inputs[0] if client else graph.outputs[0]
@@ -172,52 +178,6 @@ def _without_unused(network: Network) -> Network:
     return Network(network.graph, tuple(reversed(kept)), network.output, network.client)
 
 
-def without_products(graph: Graph) -> Graph:
-    """Returns the graph with x y = ((x + y) / 2)^2 - ((x - y) / 2)^2 in place of each product of two computed values.
-
-    The squares are activations, so their arguments have calibrated intervals and guards."""
-    nodes: list[Node] = []
-    shapes = dict(graph.shapes)
-    for node in graph.nodes:
-        if node.operation != "multiply" or any(name in graph.constants for name in node.inputs):
-            nodes.append(node)
-            continue
-        shape = tuple(shapes[node.output])
-        x, y = node.inputs
-        if x == y:
-            nodes.append(Node("activation", (x,), node.output, {"function": "square", "parameters": {}}, node.source))
-            continue
-        half = {"factor": np.float64(0.5), "offset": np.float64(0.0)}
-        minus = {"factor": np.float64(-1.0), "offset": np.float64(0.0)}
-        names = {part: f"{node.output}/{part}" for part in ("minus", "sum", "difference", "a", "b", "a2", "b2", "b3")}
-        shapes |= dict.fromkeys(names.values(), shape) | {names["minus"]: tuple(shapes[y])}
-        square = {"function": "square", "parameters": {}}
-        nodes += [
-            Node("scale", (y,), names["minus"], minus, node.source),
-            Node("add", (x, y), names["sum"], {}, node.source),
-            Node("add", (x, names["minus"]), names["difference"], {}, node.source),
-            Node("scale", (names["sum"],), names["a"], half, node.source),
-            Node("scale", (names["difference"],), names["b"], half, node.source),
-            Node("activation", (names["a"],), names["a2"], square, f"{node.source} (sum)"),
-            Node("activation", (names["b"],), names["b2"], square, f"{node.source} (difference)"),
-            Node("scale", (names["b2"],), names["b3"], minus, node.source),
-            Node("add", (names["a2"], names["b3"]), node.output, {}, node.source),
-        ]
-    return Graph(graph.inputs, graph.outputs, tuple(nodes), shapes, graph.constants, graph.name)
-
-
-def _client_part(graph: Graph) -> tuple[Node, ...]:
-    """Returns the last operations of a graph that the client computes."""
-    nodes: list[Node] = []
-    value = graph.outputs[0]
-    for node in reversed(graph.nodes):
-        if node.operation not in CLIENT_OPERATIONS or node.output != value or len(graph.users(value)) > bool(nodes):
-            break
-        nodes.insert(0, node)
-        value = node.inputs[0]
-    return tuple(nodes)
-
-
 def _are_sigmoids(graph: Graph, value: str) -> bool:
     """Tells whether all elements of a value are results of a sigmoid."""
     made = {node.output: node for node in graph.nodes}
@@ -231,6 +191,15 @@ def _are_sigmoids(graph: Graph, value: str) -> bool:
         else:
             return False
     return found
+
+
+def _factors(node: Node, operands: list[Form]) -> Form:
+    """Returns the two cuts of a product as one form."""
+    one, two = operands
+    whole = all([t.factor() for t in form.maps.values()] == [1.0] and not form.constant.any() for form in operands)
+    if one.shape != two.shape or not whole or one.maps.keys() == two.maps.keys():
+        raise _unsupported(node, "the factors of a product must be two activations of one shape")
+    return Form(one.shape, {**one.maps, **two.maps}, np.zeros(math.prod(one.shape)))
 
 
 def _whole(name: str, shape: Shape) -> Form:

@@ -80,8 +80,19 @@ def _shared(layouts: dict[str, Layout], output: Layout, slots: int, batch: int) 
 def _layouts(network: Network, slots: int) -> dict[str, Layout]:
     """Returns the layout of each cut."""
     layouts: dict[str, Layout] = {}
+    partners: dict[str, str] = {}
     for cut in network.cuts:
-        layouts[cut.name] = raster(cut.shape, slots) if cut.form is None else _layout(cut, cut.form, layouts, slots)
+        if cut.is_product and cut.form is not None:
+            one, two = cut.form.maps
+            partners |= {one: two, two: one}
+    for cut in network.cuts:
+        partner = partners.get(cut.name)
+        if cut.form is None:
+            layouts[cut.name] = raster(cut.shape, slots)
+        elif partner in layouts and cut.node is not None and cut.node.attributes.get("function") == "identity":
+            layouts[cut.name] = layouts[partner]
+        else:
+            layouts[cut.name] = _layout(cut, cut.form, layouts, slots)
     return layouts
 
 

@@ -19,7 +19,7 @@ from heliograph.ml.graph import OPERATIONS, Graph, Node
 from heliograph.ml.networks.cuts import Network, network_of
 from heliograph.ml.networks.design import Design, design_of
 from heliograph.ml.networks.fitting import Polynomial
-from heliograph.ml.networks.placing import Place, Plan
+from heliograph.ml.networks.placing import Place, Plan, levels_of
 from heliograph.ml.networks.program import Circuit, Units
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -267,7 +267,10 @@ def _plan(
         if place.filled and (place.form + 2 > parameters.levels or not any(m.filled for m in design.maps.get(name, ()))):
             raise damaged("a cut with filled copies must have two more levels and a map for them")
         boots += place.before + place.after
-        if name in polynomials and place.argument - polynomials[name].depth < 1:
+        boot = place.before or place.after
+        if name not in polynomials and place.before:
+            raise damaged("a product and the input have no argument to bootstrap")
+        if name in polynomials and place.argument - levels_of(polynomials[name].depth, boot) < 1:
             raise damaged("an activation must have the levels of its polynomial")
         places[name] = place
     result = fields["result"]

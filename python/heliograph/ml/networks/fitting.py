@@ -53,14 +53,15 @@ class Observed:
         return Observed(low, high, sum(p.size for p in parts), edges, histogram)
 
 
-def interval_of(low: float, high: float, margin: float) -> tuple[float, float]:
-    """Returns a range, widened at both ends by (margin - 1) times its largest magnitude.
+def interval_of(low: float, high: float, margin: float, positive: bool = False) -> tuple[float, float]:
+    """Returns a range, widened at both ends by (margin - 1) times its largest magnitude. The positive range of a `positive`
+    argument stays positive: its ends are divided and multiplied by `margin`.
 
-    >>> interval_of(-1.0, 2.0, 1.25)
-    (-1.5, 2.5)
+    >>> interval_of(-1.0, 2.0, 1.25), interval_of(1.0, 2.0, 1.25, positive=True)
+    ((-1.5, 2.5), (0.8, 2.5))
     """
     more = (margin - 1) * max(-low, high)
-    edges = (low - more, high + more)
+    edges = (low / margin, high * margin) if positive and low > 0 else (low - more, high + more)
     if not edges[1] - edges[0] > 1e-6 * max(-low, high):  # all values are equal
         edges = (low - max(abs(low), 1.0), high + max(abs(high), 1.0))
     return edges
@@ -90,13 +91,31 @@ class Polynomial:
         return len(self.coefficients) - 1
 
     @property
+    def is_identity(self) -> bool:
+        """Whether the polynomial is x, on an interval with the middle 0.
+
+        >>> Polynomial.identity(2.0).is_identity
+        True
+        """
+        return self.coefficients == (0.0, self.high) and self.low == -self.high
+
+    @staticmethod
+    def identity(high: float) -> Polynomial:
+        """Returns x on [-high, high].
+
+        >>> Polynomial.identity(2.0)(np.array([1.5]))
+        array([1.5])
+        """
+        return Polynomial(-high, high, (0.0, high), 0.0, 0.0)
+
+    @property
     def depth(self) -> int:
-        """Number of levels that an evaluation of an argument in [-1, 1] takes.
+        """Number of levels that an evaluation of an argument in [-1, 1] takes. The identity takes none.
 
         >>> Polynomial(-1.0, 1.0, (0.0,) * 32, 0.0, 0.0).depth
         5
         """
-        return int(_core.ckks.polynomial_depth(self.degree))
+        return 0 if self.is_identity else int(_core.ckks.polynomial_depth(self.degree))
 
     def __call__(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
@@ -126,8 +145,9 @@ def clenshaw(u: npt.NDArray[Any], coefficients: tuple[float, ...]) -> npt.NDArra
     return result.reshape(u.shape)
 
 
-def fit(function: Function, seen: Observed, degree: int) -> Polynomial:
-    """Fits a polynomial by least squares, weighted by the histogram and by a small weight everywhere.
+def fit(function: Function, seen: Observed, degree: int, relative: bool = False) -> Polynomial:
+    """Fits a polynomial by least squares, weighted by the histogram and by a small weight everywhere. `relative` minimizes
+    errors relative to the function's values, which must not be 0.
 
     Raises ValueError if the function is not finite on the interval.
 
@@ -145,12 +165,17 @@ def fit(function: Function, seen: Observed, degree: int) -> Polynomial:
     share = seen.histogram / max(1, seen.histogram.sum())
     weight = np.sqrt(share + _FLOOR / BINS)
     scale = max(float(np.abs(y).max()), 1e-300)
+    if relative:
+        weight = weight / np.maximum(np.abs(y) / scale, 1e-6)
     points, values = u, y
     if degree > _EVEN:
         nodes = np.cos(np.pi * (np.arange(4 * degree) + 0.5) / (4 * degree))
         points = np.concatenate([u, nodes])
         values = np.concatenate([y, np.asarray(function((low + high) / 2 + (high - low) / 2 * nodes), dtype=np.float64)])
-        weight = np.concatenate([weight, np.full(len(nodes), math.sqrt(_FLOOR / len(nodes)))])
+        more = np.full(len(nodes), math.sqrt(_FLOOR / len(nodes)))
+        if relative:
+            more = more / np.maximum(np.abs(values[len(y) :]) / scale, 1e-6)
+        weight = np.concatenate([weight, more])
     matrix = chebyshev.chebvander(points, degree)
     solution = np.linalg.lstsq(matrix * weight[:, None], values / scale * weight, rcond=None)[0]
     coefficients = tuple(float(c) for c in _trimmed(solution) * scale)

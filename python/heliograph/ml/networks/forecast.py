@@ -68,9 +68,12 @@ def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters |
             continue
         total += _maps(circuit, rates, name, place.form, place.filled)
         count = design.layouts[name].ciphertexts
-        fitted = circuit.polynomials[name]
-        middle = max(2, place.argument - fitted.depth // 2)
-        total += count * _polynomial(rates.all, fitted.degree, middle, circuit.guard)
+        fitted = circuit.polynomials.get(name)
+        if fitted is None:  # a product of two cuts
+            total += count * rates.all.product(place.argument)
+        elif fitted.depth or place.before or place.after:
+            middle = max(2, place.argument - fitted.depth // 2)
+            total += count * _polynomial(rates.all, fitted.degree, middle, circuit.guard)
         total += count * (place.before + place.after) * _bootstrap(rates.all, place.before or place.after)
     return total + _maps(circuit, rates, "", plan.output)
 
@@ -83,13 +86,14 @@ def _maps(circuit: Circuit, rates: _Levels, name: str, level: int, filled: bool 
     """Returns the seconds of the maps of one argument, whose result is at a level."""
     design, units = circuit.design, circuit.units
     maps: Any = design.maps[name] if name else design.output_maps
-    half = units.arguments[name][1] if name else units.output
+    factors = name != "" and name not in units.arguments
+    half = 1.0 if factors else units.arguments[name][1] if name else units.output
     n = rates.all.counter.n
     level = max(1, level)
-    constant = _ENCODE * n * math.log2(n) + _CONSTANT * rates.all.rotation(level)
+    constant = 0.0 if factors else _ENCODE * n * math.log2(n) + _CONSTANT * rates.all.rotation(level)
     total = constant * (design.layouts[name] if name else design.output).ciphertexts
     for m in maps:
-        if m.factor is not None and not is_one(m.factor * units.values[m.source] / half):
+        if m.factor is not None and not factors and not is_one(m.factor * units.values[m.source] / half):
             total += rates.all.constant_product(level + 1) * design.layouts[m.source].ciphertexts
         if len(m.diagonals) > 1:
             total += _blocks(rates, level, m)

@@ -58,7 +58,7 @@ class Layout:
         >>> Layout((1,), (((1, 1),),), 1, 4).spread(np.array([2.0]))
         array([[2., 2., 2., 2.]])
         """
-        one = np.full(self.period, other)
+        one = np.full(self.period, other, dtype=np.float64)
         one[self.places] = values
         width = self.ciphertexts * self.slots
         return np.tile(one, width // self.period).reshape(self.ciphertexts, self.slots)

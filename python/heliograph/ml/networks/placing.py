@@ -34,6 +34,7 @@ class Step:
     ciphertexts: int
     reads: Reads
     filled: Reads = ()  #: the maps with filled copies, which take more levels; empty if there are none
+    is_product: bool = False  #: whether the value is the product of two cuts, which has no argument to bootstrap
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,15 @@ def _needs(reads: Reads, level: int, needs: dict[str, int], limits: Limits) -> f
     return cost
 
 
+def levels_of(depth: int, bootstrapped: bool) -> int:
+    """Returns the levels of an activation. The identity takes none; with a bootstrap it takes one, for its guard.
+
+    >>> levels_of(0, False), levels_of(0, True), levels_of(5, True)
+    (0, 1, 5)
+    """
+    return max(depth, int(bootstrapped))
+
+
 def _options(
     step: Step, value: int, needs: dict[str, int], limits: Limits
 ) -> Iterator[tuple[float, int, dict[str, int], Place]]:
@@ -158,8 +168,9 @@ def _options(
         return
     choices = (False, True) if limits.entry else (False,)
     maps = ((False, step.reads), (True, step.filled)) if step.filled else ((False, step.reads),)
-    for after, before, (filled, reads) in itertools.product(choices, choices, maps):
-        argument = (limits.entry if after else value) + step.depth
+    arguments = (False,) if step.is_product else choices
+    for after, before, (filled, reads) in itertools.product(choices, arguments, maps):
+        argument = (limits.entry if after else value) + levels_of(step.depth, after or before)
         if argument > limits.top:
             continue
         form = limits.entry if before else argument

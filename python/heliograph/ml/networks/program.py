@@ -13,7 +13,7 @@ import numpy as np
 from heliograph import ckks
 from heliograph.ckks.approximation import with_errors
 from heliograph.ml.costs import Counter
-from heliograph.ml.networks.cuts import Network
+from heliograph.ml.networks.cuts import Cut, Network
 from heliograph.ml.networks.design import Design, Map
 from heliograph.ml.networks.diagonals import Blocks, Diagonals
 from heliograph.ml.networks.fitting import Polynomial
@@ -88,7 +88,7 @@ class Circuit:
         for i, cut in enumerate(self.network.cuts):
             if cut.form is None:
                 continue
-            values[cut.name] = self._activated(cut.name, cut.label, values)
+            values[cut.name] = (self._product if cut.is_product else self._activated)(cut, values)
             if observer is not None:
                 observer(cut.name, values[cut.name])
             for name in [n for n, last in users.items() if last == i and n not in kept]:
@@ -99,16 +99,31 @@ class Circuit:
         # intervals, such as those of small inputs beside larger constants, are not declared.
         return with_errors(result, (math.nan, _ARGUMENT_ERROR))
 
-    def _activated(self, name: str, label: str, values: Mapping[str, Any]) -> Any:
+    def _product(self, cut: Cut, values: Mapping[str, Any]) -> Any:
+        """Returns the product of two cuts."""
+        place = self.plan.places[cut.name]
+        one, two = (
+            _lowered(values[m.source], place.form)
+            if m.factor is not None
+            else self._transformed(cut.name, m, 1.0, place.form, values[m.source], False)
+            for m in self.design.maps[cut.name]
+        )
+        y = with_errors((one * two).within((-1.0, 1.0)), (math.nan, _ARGUMENT_ERROR))
+        return _lowered(self._bootstrapped(y, 1.0, place.value) if place.after else y, place.value)
+
+    def _activated(self, cut: Cut, values: Mapping[str, Any]) -> Any:
         """Returns the value of an activation."""
-        place, form = self.plan.places[name], next(c.form for c in self.network.cuts if c.name == name)
+        name, form = cut.name, cut.form
+        place = self.plan.places[name]
         assert form is not None
         u = self._form(name, self.design.maps[name], form.constant, self.units.arguments[name], place.form, values)
         u = u.within((-1.0, 1.0))
         if place.before:
             u = _lowered(self._bootstrapped(u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
         fitted = self.polynomials[name]
-        text = _guarded_text(label, fitted) if self.guard else ""
+        if fitted.is_identity and not (place.before or place.after):
+            return _lowered(with_errors(u, (math.nan, _ARGUMENT_ERROR)), place.value)
+        text = _guarded_text(cut.label, fitted) if self.guard else ""
         coefficients = [c / self.units.values[name] for c in fitted.coefficients]
         u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
         y = with_errors(u._polynomial(coefficients, "chebyshev", text), (math.nan, math.nan))
@@ -148,12 +163,15 @@ class Circuit:
     def _unused(self, maps: tuple[Map, ...], half: float) -> float:
         """Returns the sum of maps in the slots that the layout does not use: there activations have their value at the
         middle of the interval, and all other values are 0."""
-        total = 0.0
-        for m in maps:
-            fitted = self.polynomials.get(m.source)
-            if m.factor is not None and fitted is not None:
-                total += m.factor * float(fitted(np.array([(fitted.low + fitted.high) / 2]))[0]) / half
-        return total
+        return math.fsum(m.factor * self._unused_value(m.source) / half for m in maps if m.factor is not None)
+
+    def _unused_value(self, name: str) -> float:
+        """Returns the value of a cut in the slots that its layout does not use."""
+        fitted = self.polynomials.get(name)
+        if fitted is not None:
+            return float(fitted(np.array([(fitted.low + fitted.high) / 2]))[0])
+        maps = self.design.maps.get(name, ())
+        return math.prod(0.0 if m.factor is None else self._unused_value(m.source) for m in maps) if maps else 0.0
 
     def _transformed(self, name: str, m: Map, unit: float, level: int, x: Any, filled: bool) -> Any:
         """Returns a map by diagonals of a tensor (ciphertexts,)."""
@@ -176,7 +194,11 @@ class Circuit:
         if self.lean:
             return
         for cut in self.network.cuts:
-            if cut.form is not None:
+            if cut.is_product:
+                for m in self.design.maps[cut.name]:
+                    half = self.units.values[m.source]
+                    self._encode(cut.name, (m,), half, self.plan.places[cut.name].form, False)
+            elif cut.form is not None:
                 half = self.units.arguments[cut.name][1]
                 place = self.plan.places[cut.name]
                 self._encode(cut.name, self.design.maps[cut.name], half, place.form, place.filled)
@@ -303,11 +325,19 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
     name = network.cuts[0].name
     output = largest["output"]
     values: dict[str, float] = {}
+    factors = {m.source for cut in network.cuts if cut.is_product for m in design.maps[cut.name]}
     for cut in network.cuts:
+        if cut.is_product:
+            values[cut.name] = math.prod(values[m.source] for m in design.maps[cut.name])
+            continue
         top = largest["input"] if cut.name == name else _largest(polynomials[cut.name])
+        if cut.name in factors:  # in [-1, 1], so that the product is, too; the identity is its argument
+            values[cut.name] = top
+            continue
         wanted = [
             arguments[user][1] / m.factor
             for user, maps in design.maps.items()
+            if user in arguments
             for m in maps
             if m.source == cut.name and m.factor is not None and m.factor > 0
         ]
@@ -319,4 +349,4 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
 
 def _largest(fitted: Polynomial) -> float:
     x = np.linspace(fitted.low, fitted.high, 4097)
-    return max(float(np.abs(fitted(x)).max()), 1e-300)
+    return fitted.high if fitted.is_identity else max(float(np.abs(fitted(x)).max()), 1e-300)

@@ -148,6 +148,13 @@ def plan_of(
         if cut.form is None:
             steps.append(Step(cut.name, 0, 0, count, ()))
             continue
+        if cut.is_product:
+            factors = tuple(
+                (m.source, int(m.factor is None), float(sum(d.count for _, d in m.parts())), m.turns())
+                for m in design.maps[cut.name]
+            )
+            steps.append(Step(cut.name, 1, 1, count, factors, is_product=True))
+            continue
         fitted = polynomials[cut.name]
         maps, half = design.maps[cut.name], units.arguments[cut.name][1]
         filled = _reads(maps, units, half, True) if any(m.filled is not None for m in maps) else ()
