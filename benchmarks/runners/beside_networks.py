@@ -128,7 +128,8 @@ def peer(command: list[str], limit: float) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return {"error": f"no result within {limit:g} s"}
     if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1][:400]}
+        lines = [line for line in done.stderr.strip().splitlines() if "it/s" not in line and "s/it" not in line]
+        return {"error": f"exit {done.returncode}: {(lines or [''])[-1][:400]}"}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 

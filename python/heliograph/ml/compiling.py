@@ -321,7 +321,7 @@ def _network(model: Any, calibrate: Any, options: dict[str, Any]) -> Model:
         raw = read_torch(model, tuple(samples.values()) if isinstance(samples, Mapping) else calibrate)
         if isinstance(samples, Mapping):
             samples = dict(zip(raw.inputs, samples.values(), strict=True))
-    if not raw.dtypes and len(raw.inputs) == 1:
+    if len(raw.inputs) == 1 and raw.inputs[0] not in raw.dtypes:
         return compile_graph(canonical(raw), calibrate, **options)
     parts = partition(raw)
     preparation = Preparation.of(parts, samples, float(options.get("margin", 1.3)))
