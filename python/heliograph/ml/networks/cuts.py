@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from heliograph._common.arguments import readable_bytes
+from heliograph._common.process import available_memory
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Array, Graph, Node, Shape, floats
 from heliograph.ml.networks.evaluation import function_of
@@ -20,6 +21,7 @@ from heliograph.ml.networks.primitives import client_part, with_factors
 from heliograph.ml.networks.terms import PUSHES, Floats, Terms, concatenated
 
 _MOST_TRIPLETS, _TRIPLET_BYTES = 1 << 26, 24  # 1.6 GB
+_COPIES = 3  # of the weights of all linear maps: the maps, and their diagonals for several sizes of rings
 _MANY_TRIPLETS = 1 << 22  # of a map that is joined before it grows further
 
 _SIGMOIDS = ("sigmoid", "hard_sigmoid")
@@ -144,11 +146,16 @@ def network_of(graph: Graph) -> Network:
     name = graph.inputs[0]
     cuts = [Cut(name, tuple(graph.shapes[name]), None, None)]
     forms: dict[str, Form] = {name: _whole(name, cuts[0].shape)}
-    for node in inner:
+    last = client[0].inputs[0] if client else graph.outputs[0]
+    uses = {value: i for i, node in enumerate(inner) for value in node.inputs}
+    held = 0
+    for i, node in enumerate(inner):
         shape = tuple(graph.shapes[node.output])
         operands = [forms[v] if v in forms else _constant(graph, node, v) for v in node.inputs]
         if node.operation == "activation":
             form = operands[0].joined()
+            held += sum(len(terms.rows) for terms in form.maps.values())
+            _require_memory(node, held)
             if form.maps:
                 cuts.append(Cut(node.output, shape, node, form))
                 forms[node.output] = _whole(node.output, shape)
@@ -159,12 +166,25 @@ def network_of(graph: Graph) -> Network:
             forms[node.output] = _whole(node.output, shape)
         else:
             forms[node.output] = _pushed(node, operands, shape)
-    last = client[0].inputs[0] if client else graph.outputs[0]
+        for value in {*node.inputs, node.output} - {last}:
+            if uses.get(value, -1) <= i:
+                forms.pop(value, None)
     output = forms[last].joined()
     if not output.maps:
         raise ModelError("cannot compile this network: its output must depend on its input, and is constant")
     network = Network(graph, tuple(cuts), output, client)
     return _without_unused(network)
+
+
+def _require_memory(node: Node, count: int) -> None:
+    """Raises ModelError if the linear maps so far, with their diagonals, exceed the free memory."""
+    free, large = available_memory(), _COPIES * _TRIPLET_BYTES * count
+    if free is not None and large > free:
+        raise _unsupported(
+            node,
+            f"the linear maps up to it have {count:,} weights and would take {readable_bytes(large)} while compiling, "
+            f"and {readable_bytes(free)} are free; use smaller inputs, or a machine with more memory",
+        )
 
 
 def _without_unused(network: Network) -> Network:
