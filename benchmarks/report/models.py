@@ -11,6 +11,8 @@ _NAMES = {
     "lenet5": "LeNet-5, MNIST",
     "resnet20": "ResNet-20, ReLU, CIFAR-10-JPEG-q75",
     "resnet20-square": "ResNet-20, squares, CIFAR-10-JPEG-q75",
+    "resnet18": "ResNet-18, ReLU, CIFAR-10-JPEG-q75 of 64 x 64 pixels",
+    "resnet18-random": "ResNet-18, ReLU, random weights, 64 x 64 pixels",
     "resnet20_cifar10_pre": "ResNet-20, ReLU, trained by others, CIFAR-10-JPEG-q75",
 }
 _STEPS = {
@@ -33,8 +35,8 @@ def _place(report: Report) -> str:
 
 def models(reports: Reports) -> Lines:
     """Returns the times, sizes and agreements of compiled networks."""
-    heads = ["network", "device", "set, bootstraps", "one request", "images in it", "keys", "matrices", "images simulated"]
-    heads += ["accuracy, clear and simulated", "same class", "encrypted: same class"]
+    heads = ["network", "device", "set, bootstraps", "one request", "images in it", "one image"]
+    heads += ["keys", "matrices", "images simulated", "accuracy, clear and simulated", "same class", "encrypted: same class"]
     lines, notes = [], []
     for name, report in reports.items():
         for row in report["results"]:
@@ -49,6 +51,7 @@ def models(reports: Reports) -> Lines:
                     f"{chosen}, {row['bootstraps']}",
                     seconds(row["seconds"]) if "seconds" in row else "-",
                     str(row["batch"]),
+                    seconds(row["seconds"] / row["batch"]) if "seconds" in row else "-",
                     size(row["predicted_key_bytes"]),
                     size(row["predicted_matrix_bytes"]),
                     f"{row['images']:,}",

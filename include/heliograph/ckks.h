@@ -253,6 +253,9 @@ class SecretKey : public SecretKeyOf<Scheme> {
   Ciphertext encrypt(const Values& values, std::size_t level = 0, Interval bound = {}) const;
   /// Throws WrongKeyError; MismatchError; RoomError if values may exceed their modulus, as `checked` requires.
   Values decrypt(const Ciphertext& ciphertext, Checked checked = Checked::usual) const;
+  /// Returns the slots in which a guard shows an argument outside its interval, ascending. Values of a sum that wrapped may
+  /// also show in other slots. Throws WrongKeyError; MismatchError.
+  std::vector<std::size_t> outside_slots(const Ciphertext& ciphertext) const;
   /// Decrypts with the ranges, noise and padding of `like`, a tensor of this process, in place of the ciphertext's own.
   /// Throws MismatchError if the two differ in shape, slots, level, scale, degree or kind of values.
   Values decrypt_as(const Ciphertext& ciphertext, const Ciphertext& like, Checked checked = Checked::usual) const;
@@ -310,6 +313,8 @@ Ciphertext lower(const Ciphertext& a, std::size_t level);
 /// contents of padding slots (tail_known) are first masked, which takes a level: LevelError at the lowest.
 Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys);
 Ciphertext conjugate(const Ciphertext& a, const EvaluationKeys& keys);
+/// Returns twice the real and twice the imaginary parts of complex values, as real tensors on a new first axis of two.
+Ciphertext parts_doubled(const Ciphertext& a, const EvaluationKeys& keys);
 /// Sums `count` (a power of two) neighbouring slots, cyclically: slot i gets the sum of slots i .. i + count - 1. If `count`
 /// is the whole period, every slot gets the sum of the ciphertext's values, without the padding slots. Unknown contents of
 /// padding slots (tail_known) are first masked, which takes a level: LevelError at the lowest.
@@ -415,9 +420,12 @@ Ciphertext apply(const BlockTransform& transform, const Ciphertext& a, const Eva
 /// Cheon, Cho, Kim, Kim, ePrint 2022/1167). Throws LevelError below that level; ScaleError for products that were not
 /// rescaled; PlaintextRangeError if the known bound exceeds `bound`; MissingKeyError; ParameterError for sets without
 /// bootstrapping. `level`: level of the result, from the set's lowest level for a bootstrap to the top (0); a lower level
-/// is faster. LevelError for others.
+/// is faster. LevelError for others. `period`: the caller declares that the values repeat with this power of two of slots;
+/// 0: that of the set. A smaller period is faster with the same keys. With a key for the rotation by a period of at most
+/// half of the set's, complex values and pairs take one sine. Other values give wrong results, so the precision is no longer
+/// trusted. ParameterError for other periods, ShapeError for values with unused slots behind them.
 Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound = 0, int iterations = 1,
-                     std::size_t level = 0);
+                     std::size_t level = 0, std::size_t period = 0);
 /// Returns a tensor under another key of equal parameters with the metadata of x but not its words, for dry runs on the null
 /// device. Throws MismatchError for other parameters.
 Ciphertext stand_in(const Ciphertext& x, const SecretKey& key);
@@ -469,6 +477,8 @@ struct GuardSummary {
 std::vector<GuardSummary> guards_of(const Ciphertext& x);
 /// Returns x without its guards: arguments outside their intervals are no longer noticed.
 Ciphertext drop_guards(const Ciphertext& x);
+/// Returns x with the guards of another tensor of the same key, too. Throws MismatchError.
+Ciphertext with_guards(const Ciphertext& x, const Ciphertext& of);
 /// Returns x with the same declared bounds, for which later polynomials make no guard.
 Ciphertext skip_guards(const Ciphertext& x);
 /// Returns x with the same bounds, of which later polynomials make strong guards. A strong guard has a higher power than the

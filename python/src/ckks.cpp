@@ -217,6 +217,7 @@ void bind_secret_key(nb::module_& m) {
             return array_from(std::move(values));
           },
           "ciphertext"_a, "like"_a, "progress"_a = nb::none(), "checked"_a = "usual")
+      .def("outside_slots", &SecretKey::outside_slots, "ciphertext"_a, Unlocked())
       .def(
           "stand_in", [](const SecretKey& k, const Ciphertext& x) { return ckks::stand_in(x, k); }, "x"_a)
       .def(
@@ -289,15 +290,16 @@ void bind_key_switches(nb::module_& m) {
   m.def("relinearize", with_progress(&ckks::relinearize), "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("relinearize_rescale", with_progress(&ckks::relinearize_rescale), "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("conjugate", with_progress(&ckks::conjugate), "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("parts_doubled", with_progress(&ckks::parts_doubled), "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("multiply_rescale", with_progress(&ckks::multiply_rescale), "a"_a, "b"_a, "keys"_a, "progress"_a = nb::none());
   m.def(
       "bootstrap",
       [](const Ciphertext& a, const EvaluationKeys& keys, double bound, const nb::object& progress, int iterations,
-         std::size_t level) {
+         std::size_t level, std::size_t period) {
         const Released released(progress);
-        return ckks::bootstrap(a, keys, bound, iterations, level);
+        return ckks::bootstrap(a, keys, bound, iterations, level, period);
       },
-      "a"_a, "keys"_a, "bound"_a = 0.0, "progress"_a = nb::none(), "iterations"_a = 1, "level"_a = 0);
+      "a"_a, "keys"_a, "bound"_a = 0.0, "progress"_a = nb::none(), "iterations"_a = 1, "level"_a = 0, "period"_a = 0);
   m.def("functional_bootstrap", with_progress(&ckks::functional_bootstrap), "a"_a, "table"_a, "keys"_a,
         "progress"_a = nb::none());
   m.def(
@@ -352,6 +354,7 @@ void bind_circuits(nb::module_& m) {
       },
       "x"_a, "coefficients"_a, "chebyshev"_a, "keys"_a, "progress"_a = nb::none(), "guard"_a = "");
   m.def("drop_guards", &ckks::drop_guards, "x"_a, Unlocked());
+  m.def("with_guards", &ckks::with_guards, "x"_a, "of"_a, Unlocked());
   m.def("without_trust", &ckks::without_trust, "x"_a, Unlocked());
   m.def("strong_guards", &ckks::strong_guards, "x"_a, Unlocked());
   m.def("skip_guards", &ckks::skip_guards, "x"_a, Unlocked());

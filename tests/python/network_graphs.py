@@ -57,6 +57,13 @@ class Builder:
             groups=channels,
         )
 
+    def maximum_pool(
+        self, x: str, kernel: tuple[int, int], strides: tuple[int, int], pads: tuple[int, ...] = (0, 0, 0, 0)
+    ) -> str:
+        channels, *size = self.shapes[x]
+        shape = (channels, *((size[i] + pads[i] + pads[i + 2] - kernel[i]) // strides[i] + 1 for i in (0, 1)))
+        return self._add("maximum_pool", (x,), shape, kernel=kernel, strides=strides, pads=pads)
+
     def activation(self, x: str, function: str = "relu", **parameters: float) -> str:
         return self._add("activation", (x,), self.shapes[x], function=function, parameters=parameters)
 

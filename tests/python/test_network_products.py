@@ -127,7 +127,7 @@ def test_a_changed_plan_of_a_product_is_refused(transformer: NetworkModel) -> No
 def test_too_large_products_and_ranges_are_refused_by_name() -> None:
     b = Builder((256, 256))
     graph = b.graph(b.matmul("x", b.activation("x", "tanh")))
-    with pytest.raises(ModelError, match=r"/matmul1 \(matmul\).*at most 4,194,304 terms, and has 16,777,216"):
+    with pytest.raises(ModelError, match=r"/matmul1 \(matmul\).*at most 8,388,608 terms, and has 16,777,216"):
         compile_graph(graph, tokens(1, shape=(256, 256)))
     b = Builder((5,))
     graph = b.graph(b.multiply(b.softmax("x"), "x"))

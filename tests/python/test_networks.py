@@ -64,6 +64,23 @@ def test_an_encrypted_run_equals_the_simulation(network: NetworkModel, owner: An
     assert np.abs(simulated - exact).max() < 0.2
 
 
+def test_bootstraps_use_the_period_of_a_sample(
+    network: NetworkModel, owner: Any, keys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    periods: list[int | None] = []
+    bootstrap = hg.ckks.Tensor.bootstrap
+
+    def noted(x: Any, *given: Any, period: int | None, **options: Any) -> Any:
+        periods.append(period)
+        return bootstrap(x, *given, period=period, **options)
+
+    monkeypatch.setattr(hg.ckks.Tensor, "bootstrap", noted)
+    network(hg.Server(keys).bind(network.encrypt(owner, images(1, seed=7) * 0.8)))
+    layouts, places = network.circuit.design.layouts, network.circuit.plan.places
+    assert periods == [layouts[name].period for name, place in places.items() if place.before or place.after]
+    assert max(p for p in periods if p) < network.parameters.slots
+
+
 def test_errors_of_each_layer(network: NetworkModel, owner: Any, keys: Any) -> None:
     found = compare(network, owner, images(1, seed=8) * 0.8, keys)
     assert len(found.layers) == 6
@@ -100,7 +117,11 @@ def test_wrong_programs_are_seen_by_compare(network: NetworkModel, owner: Any, k
         maps = dict(circuit.design.maps)
         (only,) = maps[name]
         diagonals = only.diagonals[0, 0]
-        moved = replace(diagonals, slot=(diagonals.slot + 64 * ((diagonals.slot // 64) % 2 * -2 + 1)) % diagonals.period)
+        entries = [
+            (number, (slot + 64 * (slot // 64 % 2 * -2 + 1)) % diagonals.period, w)
+            for number, slot, w in diagonals.entries()
+        ]
+        moved = replace(diagonals, entries=lambda: iter(entries))
         maps[name] = (replace(only, diagonals={(0, 0): moved}),)
         wrong = replace(wrong, design=replace(circuit.design, maps=maps))
     elif change == "interval":
@@ -157,11 +178,10 @@ def test_several_samples_share_a_request(small: Any, owner: Any) -> None:
     graph = b.graph(b.dense(b.flatten(b.convolution(value, 2, stride=2)), 3))
     x = images(100, shape=(2, 4, 4))
     model = compile_graph(graph, x, batch=8, parameters=small)
+    assert model.circuit.design.share == 8
     np.testing.assert_allclose(model.run(owner, x[:11]), run(graph, x[:11])[graph.outputs[0]], atol=1e-4)
     with pytest.raises(hg.ShapeError, match="at most 8"):
         model.encrypt(owner, x[:9])
-    with pytest.raises(ModelError, match="batch must be"):
-        compile_graph(graph, x, batch=64, parameters=small)
 
 
 def test_tensors_larger_than_a_ciphertext(small: Any, owner: Any) -> None:
@@ -256,7 +276,7 @@ def test_what_cannot_be_compiled() -> None:
         compile_graph(perceptron(), x, margin=0.5)
     with pytest.raises(hg.LimitError, match="limit= allows"):
         compile_graph(perceptron(), x, accuracy=0.1, limit=hg.Costs(seconds=1e-6))
-    with pytest.raises(hg.LimitError, match="keys and matrices"):
+    with pytest.raises(hg.LimitError, match="keys, matrices and tensors"):
         compile_graph(perceptron(), x, accuracy=0.1, limit=hg.Costs(nbytes=1000))
     b = Builder((12,))
     with pytest.raises(ModelError, match="not finite"):

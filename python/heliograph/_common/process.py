@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from heliograph import _core
@@ -155,13 +154,3 @@ def timeline() -> list[Span]:
     True
     """
     return [Span(*fields) for fields in _core.device.timeline()]
-
-
-def available_memory() -> int | None:
-    """Returns the bytes of memory that new work of this machine can take; None if the system does not report them."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return None
-    found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return int(found[0]) << 10 if found else None

@@ -31,7 +31,7 @@ from heliograph._common.operations import composite, observer_now, operation, vi
 from heliograph._common.schemes import engine_property
 from heliograph._common.strict import is_strict
 from heliograph._common.tensor import Calls, Progress, keys_of
-from heliograph.ckks.automatic import ready
+from heliograph.ckks.automatic import ready, rotation_of_halves
 from heliograph.ckks.bootstrap_graph import Plan
 from heliograph.ckks.evaluation_keys import EvaluationKeys
 from heliograph.ckks.levels import level_of
@@ -55,7 +55,6 @@ _STANDINGS = {
     "places": "decrypt checks its unused places",
     "open": "decrypt refuses it unless its coefficients are small",
 }
-
 
 #: Sums with a tensor or a plaintext.
 _SUMS = {"add": Calls(_core.ckks.add, _core.ckks.add_into), "subtract": Calls(_core.ckks.subtract, _core.ckks.subtract_into)}
@@ -368,6 +367,12 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         return type(self)(_core.ckks.conjugate(x._core, own_keys._for(swap=True), progress), own_keys)
 
     @operation
+    def _doubled_parts(self) -> Self:
+        """Returns twice the real and twice the imaginary parts, as real tensors on a new first axis."""
+        own_keys = keys_of([self], None, "a separation of real and imaginary parts")
+        return type(self)(_core.ckks.parts_doubled(self._core, own_keys._for(swap=True)), own_keys)
+
+    @operation
     def sum_slots(self, count: int | None = None, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:
         """Same as `hg.ckks.sum_slots`."""
         own_keys = keys_of([self], keys, "a sum over slots")
@@ -417,11 +422,13 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         *,
         iterations: int = 1,
         level: int | None = None,
+        period: int | None = None,
         keys: Keys | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Same as `hg.ckks.bootstrap`."""
         to = level_of(self.parameters, level)
+        repeats = 0 if period is None else count_of(period, "the period of a bootstrap", 1)
         own_keys = keys_of([self], keys, "bootstrapping")
         times = count_of(iterations, "iterations")
         self._leaving("bootstrapped")
@@ -430,8 +437,10 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
             raise _core.ParameterError(f"the bound of a bootstrap must be a number above 0, not {described(bound)}")
 
         def computed(x: Self, progress: Progress | None = None) -> Self:
-            return type(self)(_core.ckks.bootstrap(x._core, own_keys._core, most, progress, times, to), own_keys)
+            return type(self)(_core.ckks.bootstrap(x._core, own_keys._core, most, progress, times, to, repeats), own_keys)
 
+        if isinstance(own_keys, NotingKeys):
+            own_keys.steps.update(rotation_of_halves(self, repeats))
         few = self.size < _FEW or observer_now() is not None or isinstance(own_keys, NotingKeys)
         bound_here = type(self)(self._core, own_keys)
         try:
@@ -461,6 +470,11 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         """Returns the tensor with strong guards, or none, of its declared bounds."""
         rule = _core.ckks.strong_guards if flag(guard, "guard") else _core.ckks.skip_guards
         return self._wrap(rule(self._core))
+
+    @view
+    def _with_guards(self, other: Tensor) -> Self:
+        """Returns the tensor with the guards of another tensor, too."""
+        return self._wrap(_core.ckks.with_guards(self._core, other._core))
 
     @view
     def _as_received(self) -> Self:
@@ -760,8 +774,7 @@ def _operand(x: Tensor, values: Any, what: str) -> tuple[Any, bool, bool]:
 def factor_scale(x: Tensor) -> float:
     """Returns the scale of clear factors for which the rescaled product has its level's scale.
 
-    Raises ScaleError for a tensor at the scale of a product, because the factors' scale would leave the factors no
-    precision."""
+    Raises ScaleError for a tensor at the scale of a product, because the factors would keep no precision."""
     level_scale = x.parameters.scale(x.level)
     if x.scale > 2 * level_scale:
         raise _core.ScaleError(

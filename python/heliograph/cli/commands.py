@@ -516,7 +516,7 @@ def compile_model(
             "of arrays by name.",
         ),
     ] = None,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Rows of a request.")] = 1,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Rows or samples of a request.")] = 1,
     reveal: Annotated[
         str | None,
         typer.Option("--reveal", help="Trees: content of the client's half, thresholds or trees. Default: auto."),
@@ -548,7 +548,7 @@ def compile_model(
             "--max-memory",
             parser=serving.size_of("--max-memory"),
             metavar="SIZE",
-            help="Maximum predicted memory, such as 4G: of a request of trees; of the keys and matrices of a network.",
+            help="Maximum predicted memory, such as 4G: of a request of trees; of a network's keys, matrices and tensors.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the model at a service; default: the file's.")] = None,

@@ -137,6 +137,7 @@ def reciprocal(x: Array) -> Array:
 
 #: Functions of `activation` nodes by name. Each takes an array of floats, and its parameters by keyword.
 FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "identity": np.asarray,
     "abs": np.abs,
     "celu": celu,
     "clip": clip,
@@ -148,7 +149,6 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     "gelu_tanh": gelu_tanh,
     "hard_sigmoid": hard_sigmoid,
     "hard_swish": hard_swish,
-    "identity": identity,
     "leaky_relu": leaky_relu,
     "log": np.log,
     "mish": mish,

@@ -47,6 +47,7 @@ OPERATIONS = (
 )
 _FOLDER = Path(__file__).parent / "profiles"
 _MOST_BYTES, _MOST_ROWS = 1 << 20, 10_000
+_MANY = 1 << 16  # ciphertexts of a call that keeps a device busy
 _LONGEST_RUN, _MOST_RUNS = 0.5, 25  # seconds and runs of one measurement
 
 
@@ -80,7 +81,8 @@ class Profile:
     rows: tuple[Row, ...]
 
     def seconds(self, operation: str, work: int, *, word_size: int = 64, batch: int = 1) -> float:
-        """Return the seconds of one ciphertext's operation of this work, in calls of `batch` ciphertexts.
+        """Return the seconds of one ciphertext's operation of this work, in calls of `batch` ciphertexts. Numbers of
+        ciphertexts between measured ones are interpolated.
 
         Raises ParameterError if the profile has no row of the operation and the word size.
         """
@@ -92,12 +94,18 @@ class Profile:
                 "one by: heliograph profile"
             )
         sizes = sorted({row.batch for row in rows})
-        size = max((one for one in sizes if one <= batch), default=sizes[0])
-        points = sorted((math.log(row.work), math.log(row.seconds)) for row in rows if row.batch == size)
-        at = math.log(max(1, work))
-        if at > points[-1][0]:
-            return math.exp(points[-1][1] + at - points[-1][0])
-        return float(np.exp(np.interp(at, [x for x, _ in points], [y for _, y in points])))
+        logs = [_at([row for row in rows if row.batch == size], work) for size in sizes]
+        return float(np.exp(np.interp(math.log(batch), [math.log(size) for size in sizes], logs)))
+
+    @property
+    def memory(self) -> int | None:
+        """Bytes of the memory of one device, or None if the description has none.
+
+        >>> Profile("one", "cuda: NVIDIA H200, 140 GiB, 132 multiprocessors", ()).memory == 140 << 30
+        True
+        """
+        found = re.search(r"(\d+) GiB", self.device)
+        return int(found[1]) << 30 if found else None
 
     def rates(self, parameters: ckks.Parameters, key_level: int | None = None) -> Rates:
         """Return the seconds of the operations of one parameter set, with rotation keys for the top or for a level."""
@@ -129,6 +137,15 @@ class Profile:
         if not isinstance(data["name"], str) or not isinstance(data["device"], str) or len(data["rows"]) > _MOST_ROWS:
             raise _damaged(path, f"name and device must be texts, and rows at most {_MOST_ROWS}")
         return cls(data["name"], data["device"], tuple(_row(path, row) for row in data["rows"]))
+
+
+def _at(rows: list[Row], work: int) -> float:
+    """Return the logarithm of the seconds of an operation of this work, interpolated between measured ones."""
+    points = sorted((math.log(row.work), math.log(row.seconds)) for row in rows)
+    at = math.log(max(1, work))
+    if at > points[-1][0]:
+        return points[-1][1] + at - points[-1][0]
+    return float(np.interp(at, [x for x, _ in points], [y for _, y in points]))
 
 
 def _damaged(path: Path, reason: str) -> Exception:
@@ -201,6 +218,12 @@ class Rates:
         for name, count in (("baby_step", babies), ("giant_step", giants)):
             total += count * self._seconds(name, two[name], batch) if count else 0.0
         return total + diagonals * self._seconds("diagonal", one["diagonal"] // 4, batch)
+
+    def transforms(self, level: int, diagonals: int) -> float:
+        """Return the seconds of the number-theoretic transforms of a compact matrix, by the rate of rotations in a batch."""
+        rotation = self.counter.rotation(level).products
+        words = self.counter.plaintext_transforms(level)
+        return diagonals * words / rotation * self._seconds("rotation", rotation, _MANY)
 
 
 def addition_work(counter: Counter, level: int) -> int:
@@ -342,7 +365,10 @@ def _measured_set(parameters: ckks.Parameters, bootstrap: bool, batches: list[in
         x = one.lower(level) if level < one.level else one
         for batch in batches:
             yield from _operations(counter, _several(x, batch), level, batch, clock)
-        yield from _transforms(counter, x, level, clock)
+            if batch == 1 or _core.device.name() != "cpu":  # a batch of matrices takes cores long and gains nothing
+                yield from _transforms(counter, _several(x, batch), level, batch, clock)
+        if batches[0] > 1 and _core.device.name() == "cpu":
+            yield from _transforms(counter, x, level, 1, clock)
     if bootstrap:
         low = one.lower(parameters.bootstrapping_level).within((-1.0, 1.0))
         work = counter.bootstrap().products
@@ -369,8 +395,8 @@ def _operations(counter: Counter, x: Any, level: int, batch: int, clock: Clock) 
         yield Row(operation, int(counter.parameters.word_size), batch, work, _least(call, clock) / batch)
 
 
-def _transforms(counter: Counter, x: Any, level: int, clock: Clock) -> Iterable[Row]:
-    """Measure matrices of few and many diagonals and steps, and solve for the seconds of each part."""
+def _transforms(counter: Counter, x: Any, level: int, batch: int, clock: Clock) -> Iterable[Row]:
+    """Measure matrices of few and many diagonals and steps on `batch` ciphertexts. Solve for the seconds of each part."""
     p = counter.parameters
     values = np.linspace(0.1, 1.0, p.slots)
     seconds, shares = [], []
@@ -378,7 +404,7 @@ def _transforms(counter: Counter, x: Any, level: int, clock: Clock) -> Iterable[
         matrix = ckks.LinearTransform.from_diagonals(
             p, dict.fromkeys(numbers, values), level=level, baby=_BABY, compact=False
         )
-        seconds.append(_least(functools.partial(matrix, x), clock))
+        seconds.append(_least(functools.partial(matrix, x), clock) / batch)
         steps = len({n % _BABY for n in numbers} - {0}), len({n // _BABY for n in numbers} - {0})
         shares.append((1, *steps, len(numbers)))
         del matrix
@@ -386,7 +412,7 @@ def _transforms(counter: Counter, x: Any, level: int, clock: Clock) -> Iterable[
     work = counter.transform_parts(level, (0, 1, _BABY, _BABY + 1), _BABY)
     sizes = (work["base"], work["baby_step"], work["giant_step"], work["diagonal"] // 4)
     for operation, part, size in zip(("base", "baby_step", "giant_step", "diagonal"), parts, sizes, strict=True):
-        yield Row(operation, int(p.word_size), 1, size, max(float(part), 1e-7))
+        yield Row(operation, int(p.word_size), batch, size, max(float(part), 1e-7))
 
 
 def not_negative(shares: Array, seconds: Array) -> Array:

@@ -141,6 +141,10 @@ class Form(ABC):
         `unchecked` is as for `SecretKey.decrypt`.
         """
 
+    def decrypted_items(self, secret: Any, tensor: Any, unchecked: bool, count: int | None) -> Any:
+        """Same as `decrypted`, for an answer to a request of `count` items; None if their number is unknown."""
+        return self.decrypted(secret, tensor, unchecked)
+
     def require_results(self, values: Any) -> None:
         """Raises PlaintextRangeError for decrypted values outside the range of `outputs`.
 
@@ -407,16 +411,20 @@ class ModelBundle(HtmlRepr):
         opened = flag(unchecked, "unchecked")
         if not opened:
             require_maker(tensor, self, lambda a, b: a.digest == b.digest)
+        count, alone = (None, False) if like is None else self._form.count(like)
         try:
-            items = self._form.decrypted(secret, tensor, opened)
+            items = self._form.decrypted_items(secret, tensor, opened, count)
         except _core.RoomError:  # prefer the error of the model's own range, which says more
             self._form.require_results(self._form.decrypted(secret, tensor, True))
             raise
         if not opened:
             self._form.require_results(items)
-        if like is None or not isinstance(items, np.ndarray):
+        if count is None or not isinstance(items, np.ndarray):
             return items
-        count, alone = self._form.count(like)
+        if count > len(items):
+            raise _core.ShapeError(
+                f"this answer has the scores of at most {len(items)} items, not of {count}; pass the items of its request"
+            )
         return items[0] if alone else items[:count]
 
     def predict(self, scores: Any) -> npt.NDArray[Any]:

@@ -15,9 +15,10 @@ from heliograph._common.html import Rows
 from heliograph._common.tensor import StageProgress
 from heliograph.keys import SecretKey
 from heliograph.ml.networks.compiling import key_bytes
+from heliograph.ml.networks.design import MOST_CIPHERTEXTS
 from heliograph.ml.networks.files import arrays_of, circuit_of
 from heliograph.ml.networks.layouts import Digits, Layout
-from heliograph.ml.networks.model import NetworkModel, decrypted_slots, packed_request, require_own_guards
+from heliograph.ml.networks.model import NetworkModel, Packing, decrypted_slots, packed_request, require_own_guards
 from heliograph.ml.networks.program import Circuit, matrix_bytes
 from heliograph.ml.networks.search import HALF
 from heliograph.models.bundle import Form, ModelBundle, TensorSpec, form, sent_bytes, write
@@ -37,16 +38,22 @@ class CompiledForm(Form):
         self.parameters, self._described = parameters, description
         self.complete = arrays is not None
         self._arrays = arrays or {}
-        self._input, self._output = _layout(description["input"], parameters), _layout(description["output"], parameters)
+        batch = count_in(description["batch"], "batch", 1, _MOST_SLOTS)
+        self._input, self._output = (Packing(_layout(description[name], parameters), batch) for name in ("input", "output"))
+        share = self._input.layout.share
+        if self._output.layout.share != share or (share > 1 and share >= 2 * batch):
+            raise damaged(
+                "its input and its answer must have one number of samples in a ciphertext, at most those of a request"
+            )
         self._circuit: Circuit | None = None
         if arrays is not None:  # the whole file is checked before anything is prepared
-            self._circuit = circuit_of(arrays, parameters, self._input.batch)
+            self._circuit = circuit_of(arrays, parameters, batch, share)
             self._require_same(self._circuit)
 
     @classmethod
     def read(cls, description: Any, arrays: Arrays | None, parameters: Any) -> CompiledForm:
         """Creates the model from a file's fields and arrays."""
-        names = ("answer_unit", "bootstrap", "classes", "input", "level", "output", "rotations", "unit")
+        names = ("answer_unit", "batch", "bootstrap", "classes", "input", "level", "output", "rotations", "unit")
         fields = fields_of(description, *names)
         for name in ("unit", "answer_unit"):
             if not real_in(fields[name], name) > 0:
@@ -74,6 +81,7 @@ class CompiledForm(Form):
         first = circuit.network.cuts[0].name
         description = {
             "answer_unit": float(circuit.units.output).hex(),
+            "batch": circuit.design.batch,
             "bootstrap": bool(circuit.plan.bootstraps),
             "classes": _classes_field(model),
             "input": _layout_fields(circuit.design.layouts[first]),
@@ -88,8 +96,8 @@ class CompiledForm(Form):
         """Raises DamagedFileError unless the client's fields are those of the network."""
         first = circuit.network.cuts[0].name
         same = (
-            circuit.design.layouts[first] == self._input
-            and circuit.design.output == self._output
+            circuit.design.layouts[first] == self._input.layout
+            and circuit.design.output == self._output.layout
             and circuit.needs == self.needs
             and circuit.input_level == self._described["level"]
             and circuit.units.values[first] == self._unit
@@ -119,21 +127,23 @@ class CompiledForm(Form):
         """Arguments of `SecretKey.evaluation_keys` for its keys."""
         levels = {int(level): list(steps) for level, steps in self._described["rotations"].items()}
         needs: dict[str, Any] = {"relinearize": True, "level_rotations": levels}
-        return needs | ({"bootstrap": True} if self._described["bootstrap"] else {})
+        if self._described["bootstrap"]:
+            return needs | {"bootstrap": True}
+        return needs | ({"conjugate": True} if self._input.has_groups else {})
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The input."""
         text = "real numbers like the calibration samples; values that a ciphertext repeats, or several samples"
-        unit = self._unit
-        return (TensorSpec("x", self._input.shape, "float64", -unit, unit, "slots", self._input.batch, text),)
+        unit, packing = self._unit, self._input
+        return (TensorSpec("x", packing.layout.shape, "float64", -unit, unit, "slots", packing.batch, text),)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """The outputs, in row-major order."""
         texts = {False: "outputs of the network", "labels": "probabilities of labels"}
         text = texts.get(self._described["classes"], "scores of the classes")
-        size = math.prod(self._output.shape)
+        size = math.prod(self._output.layout.shape)
         return (TensorSpec("y", (size,), "float64", None, None, "slots", self._output.batch, text),)
 
     def rows(self) -> Rows:
@@ -147,13 +157,14 @@ class CompiledForm(Form):
         assert circuit is not None
         p = self.parameters
         secret = SecretKey.generate(p)
-        request = self.encrypt(secret, np.zeros(self._input.shape))
-        guards = len(circuit.network.activations) * int(p.ciphertext_bytes(2, 1)) if circuit.guard else 0
-        answer = self._output.ciphertexts * int(p.ciphertext_bytes(1, circuit.plan.output))
+        layout, groups = self._input.layout, circuit.design.groups
+        request = self.encrypt(secret, np.zeros((min(layout.share, self._input.batch), *layout.shape)))
+        guards = len(circuit.guarded) * int(p.ciphertext_bytes(2, 1)) if circuit.guard else 0
+        answer = groups * self._output.layout.ciphertexts * int(p.ciphertext_bytes(1, circuit.plan.output))
         keys = key_bytes(p, self.needs)
-        work = 16 * self._input.ciphertexts * int(p.ciphertext_bytes())
+        work = circuit.work_bytes
         return {
-            "input_bytes": sent_bytes(request),
+            "input_bytes": groups * sent_bytes(request),
             "memory_bytes": keys + matrix_bytes(p, circuit.design, circuit.plan) + work,
             "output_bytes": answer + min(guards, 8 * int(p.ciphertext_bytes(2, 1))),
         }
@@ -174,11 +185,12 @@ class CompiledForm(Form):
             raise _core.InternalError("a client's half has no network")
 
         def run(tensors: tuple[Any, ...], _: StageProgress | None) -> Any:
-            shape = (self._input.ciphertexts,)
-            if len(tensors) != 1 or tensors[0].shape != shape or tensors[0].level < self._described["level"]:
+            fits = len(tensors) == 1 and self._input.is_shape(tensors[0].shape)
+            if not fits or tensors[0].level < self._described["level"]:
                 texts = " and ".join(f"{t.shape} at level {t.level}" for t in tensors) or "nothing"
                 raise _core.ShapeError(
-                    f"a request must be one tensor of shape {shape} at level {self._described['level']}, not {texts}"
+                    f"a request must be one tensor of shape {self._input.shapes()} at level {self._described['level']}, "
+                    f"not {texts}"
                 )
             return circuit(tensors[0])
 
@@ -186,15 +198,19 @@ class CompiledForm(Form):
 
     def decrypted(self, secret: Any, tensor: Any, unchecked: bool = False) -> Any:
         """Returns outputs [items, outputs]."""
+        return self.decrypted_items(secret, tensor, unchecked, None)
+
+    def decrypted_items(self, secret: Any, tensor: Any, unchecked: bool, count: int | None) -> Any:
+        """Returns outputs [items, outputs] of a request of `count` items, or of all items that the answer can have."""
         answer = tensor[0] if isinstance(tensor, (tuple, list)) and len(tensor) == 1 else tensor
-        shape = getattr(answer, "shape", None)
-        if shape != (self._output.ciphertexts,):
-            raise _core.ShapeError(f"an answer must be a tensor of shape ({self._output.ciphertexts},), not {shape}")
+        shape, packing = getattr(answer, "shape", ()), self._output
+        if not packing.is_shape(shape):
+            raise _core.ShapeError(f"an answer must be a tensor of shape {packing.shapes()}, not {shape}")
+        most = packing.samples(shape)
         if self._circuit is not None and not unchecked:
             require_own_guards(answer, self._circuit)
-        slots = decrypted_slots(secret, answer, unchecked)
-        values = self._output.unpack(slots, self._output.batch) * self._answer_unit
-        return values.reshape(self._output.batch, -1)
+        slots = decrypted_slots(secret, answer, packing, most if count is None else min(count, most), unchecked)
+        return (packing.layout.unpack_groups(slots, most) * self._answer_unit).reshape(most, -1)
 
     def predict(self, scores: npt.NDArray[Any], labels: tuple[str, ...]) -> npt.NDArray[Any]:
         """Returns the best class of each item, 0 or 1 for each label, or the outputs of a regression."""
@@ -221,33 +237,35 @@ def _classes_field(model: NetworkModel) -> bool | str:
 
 def _layout_fields(layout: Layout) -> dict[str, Any]:
     return {
-        "batch": layout.batch,
         "digits": [[list(digit) for digit in digits] for digits in layout.digits],
         "period": layout.period,
         "shape": list(layout.shape),
+        "share": layout.share,
     }
 
 
 def _layout(value: Any, parameters: Any) -> Layout:
     """Reads a layout whose places are distinct and inside its period. Raises DamagedFileError."""
-    fields = fields_of(value, "batch", "digits", "period", "shape")
+    fields = fields_of(value, "digits", "period", "shape", "share")
     shape = tuple(count_in(n, "length", 1, _MOST_SLOTS) for n in list_in(fields["shape"], "a shape", _MOST_AXES))
     period = count_in(fields["period"], "period", 1, _MOST_SLOTS)
-    batch = count_in(fields["batch"], "batch", 1, _MOST_SLOTS)
+    share = count_in(fields["share"], "share", 1, parameters.slots)
     several = list_in(fields["digits"], "digits", _MOST_AXES)
-    if len(several) != len(shape) or period & (period - 1) or math.prod(shape) > period:
-        raise damaged("a layout must have digits for each axis, and a power of two of places for all values")
+    if len(several) != len(shape) or period & (period - 1) or share & (share - 1) or math.prod(shape) > period:
+        raise damaged("a layout must have digits for each axis, and powers of two of samples and of places for all values")
     digits: list[Digits] = []
     for one in several:
         pairs = [list_in(pair, "a digit", 2) for pair in list_in(one, "digits", _MOST_DIGITS)]
         if not pairs or any(len(pair) != 2 for pair in pairs):
             raise damaged("a digit of a layout must be a length and a distance")
         digits.append(tuple((count_in(a, "length", 1, period), count_in(b, "distance", 1, period)) for a, b in pairs))
-    layout = Layout(shape, tuple(digits), period, parameters.slots, batch)
+    layout = Layout(shape, tuple(digits), period, parameters.slots, share)
     places = layout.places
     inside = int(places.max()) < period and len(np.unique(places)) == len(places)
-    if not inside or (batch > 1 and period * batch > parameters.slots):
-        raise damaged("the places of a layout must be distinct, inside its period, and inside a ciphertext")
+    if not inside:
+        raise damaged("the places of a layout must be distinct and inside its period")
+    if share > 1 and layout.ciphertexts > MOST_CIPHERTEXTS:
+        raise damaged(f"a layout that {share} samples share must have at most {MOST_CIPHERTEXTS} ciphertexts")
     return layout
 
 

@@ -49,7 +49,8 @@ _ANNOUNCES: ContextVar[bool] = ContextVar("heliograph.announces", default=True)
 
 
 @contextmanager
-def _unannounced() -> Iterator[None]:
+def unannounced() -> Iterator[None]:
+    """Context in which calls are not forecast and emit no warnings."""
     token = _ANNOUNCES.set(False)
     try:
         yield
@@ -67,7 +68,7 @@ def announced(what: str, function: Callable[..., Any] | None, *operands: Any) ->
     if function is None or not _ANNOUNCES.get() or recording_now() is not None:
         yield
         return
-    with _unannounced():
+    with unannounced():
         seconds = forecast(function, *operands).seconds
         if seconds is not None and seconds > LONG:
             warnings.warn(
@@ -321,7 +322,7 @@ def rates_of(examples: list[Any]) -> _Ring | _Bootstraps:
     """Returns the rates of the examples' parameters, measured at first use; those of TFHE if any example is of TFHE."""
     x = next((t for t in examples if _bootstraps(t)), examples[0])
     key = (x.parameters.scheme, x.parameters.hash, x._keys is not None)
-    with _lock, _unannounced():
+    with _lock, unannounced():
         if key not in _RATES:
             _RATES[key] = _bootstrap_rates(x) if _bootstraps(x) else _ring_rates(x)
             logger.debug("rates of %r: %s", x.parameters, _RATES[key])

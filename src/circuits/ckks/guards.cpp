@@ -47,6 +47,8 @@ double padding_of(const Ciphertext& u) {
 
 /// Number of ciphertexts that are squared in one call.
 constexpr std::size_t kTogether = 64;
+/// Number of ciphertexts to which a strong guard is reduced if one of more ciphertexts does not notice kNoticed.
+constexpr std::size_t kFew = 16;
 /// Wanted bits of room for the sum of squares at level 1, if the scale is large enough.
 constexpr double kRoom = 24;
 /// Bits by which the sum of squares stays below the room if all arguments are inside. The scale of the sum takes two of
@@ -78,12 +80,10 @@ class Making {
         context_(*argument.u.data().context),
         noise_(noise_of(argument.u)),
         padding_(padding_of(argument.u)),
-        items_(static_cast<double>(argument.u.data().tensor.items())),
-        reduction_(reduction_of(context_, items_)),
         strong_(argument.strong) {}
 
-  Guard run() {
-    const Plan plan = planned();
+  std::vector<Guards::Item> run() {
+    const Plan plan = chosen();
     const Unreported alone;
     Ciphertext c = *plan.start;
     if (plan.masks) c = masked(lower(c, plan.level() + (plan.reduces ? 2 : 1)));
@@ -99,9 +99,34 @@ class Making {
       add_constants_into(square, number(-2));
       c = bounded(relinearize_rescale(square, keys_), k *= 2);
     }
-    CiphertextData sum = rescale(squared(c)).data();
+    std::vector<Guards::Item> guards;
+    const std::size_t items = c.data().tensor.items();
+    const Ciphertext flat = reshape(c, {items});
+    for (std::size_t first = 0; first < items; first += items_) {
+      const Ciphertext some = slice(flat, 0, first, 1, std::min(items_, items - first));
+      guards.push_back(std::make_shared<const Guard>(of_squares(squared(some), plan)));
+    }
+    return guards;
+  }
+
+ private:
+  /// Returns the sum of the squares of all ciphertexts of a list, of degree 2.
+  static Ciphertext squared(const Ciphertext& c) {
+    const std::size_t items = c.data().tensor.items();
+    std::optional<Ciphertext> total;
+    for (std::size_t first = 0; first < items; first += kTogether) {
+      const Ciphertext some = slice(c, 0, first, 1, std::min(kTogether, items - first));
+      const Ciphertext part = sum(multiply(some, some), 0);
+      total = total ? add(*total, part) : part;
+    }
+    return *total;
+  }
+
+  /// Returns the guard of a sum of squares of C_k, of degree 2.
+  Guard of_squares(const Ciphertext& squares, const Plan& plan) const {
+    CiphertextData sum = rescale(squares).data();
     sum.scale *= 4;  // C_k^2 is 4 T_k^2
-    const double most = largest(plan.last(), noise_), total = items_ * most * most;
+    const double most = largest(plan.last(), noise_), total = squares_of(most);
     sum.ranges = Ranges(Range::of(0, total, 1, 1)), sum.guards = {};
     Guard guard{.operations = {operation_}, .squares = {}, .parts = {Guard::part()}};
     guard.noise = std::exp2(sum.noise.assumed) / sum.scale;
@@ -111,21 +136,21 @@ class Making {
     return guard;
   }
 
- private:
-  /// Returns the sum of the squares of all ciphertexts, of degree 2.
-  static Ciphertext squared(const Ciphertext& c) {
-    const std::size_t items = c.data().tensor.items();
-    const Ciphertext flat = reshape(c, {items});
-    std::optional<Ciphertext> total;
-    for (std::size_t first = 0; first < items; first += kTogether) {
-      const Ciphertext some = slice(flat, 0, first, 1, std::min(kTogether, items - first));
-      const Ciphertext part = sum(multiply(some, some), 0);
-      total = total ? add(*total, part) : part;
-    }
-    return *total;
+  /// Sets the number of ciphertexts of a guard: all of them, or fewer if their sum does not fit the room, or if a strong guard
+  /// of all of them does not notice kNoticed. Returns the steps.
+  Plan chosen() {
+    Plan plan = planned(argument_.u.data().tensor.items());
+    while (items_ > 1 && (!plan.start || (strong_ && items_ > kFew && !notices(plan)))) plan = planned((items_ + 1) / 2);
+    if (!plan.start)
+      throw LevelError("cannot guard the argument of " + operation_ + ": it is at level " +
+                       std::to_string(argument_.u.level()) + " and a guard needs level " + std::to_string(plan.least()) +
+                       " and room for its squares; compute at a higher level, or pass guard=False");
+    return plan;
   }
 
-  Plan planned() const {
+  /// Returns the steps for guards of `items` ciphertexts, without a start if they do not fit.
+  Plan planned(std::size_t items) {
+    items_ = items, reduction_ = reduction_of(context_, static_cast<double>(items));
     Plan plan;
     plan.masks = padding_ > 1 + kRounding, plan.reduces = reduction_ > 0;
     const std::size_t least = plan.least();
@@ -135,10 +160,7 @@ class Making {
       std::optional<Ciphertext> c = argument_.chebyshev(k);
       if (c && c->level() >= least) plan.start = std::move(c), plan.degree = k;
     }
-    if (!plan.start)
-      throw LevelError("cannot guard the argument of " + operation_ + ": it is at level " +
-                       std::to_string(argument_.u.level()) + " and a guard needs level " + std::to_string(least) +
-                       " and room for its squares; compute at a higher level, or pass guard=False");
+    if (!plan.start) return plan;
     // If padding slots have unknown contents, the error of their mask may be large, and doublings would increase this error.
     if (!strong_ || (plan.masks && !std::isfinite(padding_))) return plan;
     const std::size_t levels = plan.start->level() - least;
@@ -146,10 +168,13 @@ class Making {
     return plan;
   }
 
+  /// Returns the sum of the squares of a number for all ciphertexts of a guard.
+  double squares_of(double most) const { return static_cast<double>(items_) * most * most; }
+
   /// Returns whether the sum of squares is well below the room of level 1 if all arguments are inside.
   bool fits(std::size_t k) const {
     const double most = largest(static_cast<double>(k), noise_);
-    return std::log2(items_ * most * most) + kBelowRoom < context_.room() + reduction_;
+    return std::log2(squares_of(most)) + kBelowRoom < context_.room() + reduction_;
   }
 
   /// Returns the bits by which the scale of the sum is smaller than the scale of level 1; 0 if the room of level 1 suffices.
@@ -163,7 +188,7 @@ class Making {
   /// Returns whether the guard notices a single argument that is outside by kNoticed, among all ciphertexts.
   bool notices(const Plan& plan) const {
     const double k = plan.last(), most = largest(k, noise_), seen = chebyshev(k, 1 + kNoticed);
-    return seen * seen > 1.2 * items_ * most * most;
+    return seen * seen > 1.2 * squares_of(most);
   }
 
   /// Returns C_k with its bounds.
@@ -180,8 +205,10 @@ class Making {
   const std::string& operation_;
   const EvaluationKeys& keys_;
   Context& context_;
-  const double noise_, padding_, items_, reduction_;
+  const double noise_, padding_;
   const bool strong_;
+  std::size_t items_ = 0;  // ciphertexts of a guard
+  double reduction_ = 0;
 };
 
 }  // namespace
@@ -196,7 +223,8 @@ bool needs_guard(const Ciphertext& u, double reach) {
   return u.data().tensor.items() > 0 && !trusted && !proved(all.assumed);
 }
 
-Guard guard_of(const GuardedArgument& argument, const std::string& operation, const EvaluationKeys& keys) {
+std::vector<Guards::Item> guards_of_argument(const GuardedArgument& argument, const std::string& operation,
+                                             const EvaluationKeys& keys) {
   return Making(argument, operation, keys).run();
 }
 

@@ -371,8 +371,8 @@ Ciphertext evaluate_real(const Ciphertext& given, const Coefficients& p, const P
     const auto chebyshev = [&](std::size_t k) { return evaluation.computed(k); };
     const RangePair all = given.data().ranges.merged();
     const bool strong = all.vouched.declared.strong || all.assumed.declared.strong;
-    const Guard made = guard_of({start, degree, strong, chebyshev}, guard, keys);
-    result.guards = Guards::joined(result.guards, Guards::of({std::make_shared<const Guard>(made)}));
+    for (const Guards::Item& made : guards_of_argument({start, degree, strong, chebyshev}, guard, keys))
+      result.guards = Guards::joined(result.guards, Guards::of({made}));
   }
   return finish(std::move(result));
 }

@@ -86,11 +86,17 @@ bool join_two(std::vector<Guards::Item>& list) {
   return true;
 }
 
+/// Calls `each` with a mask for every slot: all ones if the decrypted sum of squares exceeds the guard's limit.
+template <class F>
+void compare_slots(const SecretKeyData& key, const Guard& guard, const F& each) {
+  const Values values = decrypted(key, *guard.squares, Checked::none, {});
+  for (const std::complex<double>& v : values.data) each(math::mask_of(!(std::abs(v.real()) <= guard.limit)));
+}
+
 /// Returns whether the decrypted sum of squares exceeds the guard's limit, in constant time.
 bool fired(const SecretKeyData& key, const Guard& guard) {
-  const Values values = decrypted(key, *guard.squares, Checked::none, {});
   math::u64 outside = 0;
-  for (const std::complex<double>& v : values.data) outside |= math::mask_of(!(std::abs(v.real()) <= guard.limit));
+  compare_slots(key, guard, [&](math::u64 mask) { outside |= mask; });
   return declassified(outside != 0);
 }
 
@@ -183,6 +189,14 @@ Ciphertext drop_guards(const Ciphertext& x) {
   return Ciphertext(std::make_shared<const CiphertextData>(std::move(data)));
 }
 
+Ciphertext with_guards(const Ciphertext& x, const Ciphertext& of) {
+  CiphertextData data = x.data();
+  const CiphertextData& other = of.data();
+  require_same(other, data.context, data.key, "the tensor with the guards");
+  data.guards = Guards::joined(data.guards, other.guards);
+  return Ciphertext(std::make_shared<const CiphertextData>(std::move(data)));
+}
+
 Ciphertext skip_guards(const Ciphertext& x) {
   CiphertextData data = x.data();
   data.ranges = data.ranges.guarded();
@@ -200,6 +214,18 @@ Ciphertext strong_guards(const Ciphertext& x) {
   CiphertextData data = x.data();
   data.ranges = data.ranges.strongly_guarded();
   return Ciphertext(std::make_shared<const CiphertextData>(std::move(data)));
+}
+
+std::vector<std::size_t> SecretKey::outside_slots(const Ciphertext& ciphertext) const {
+  std::vector<math::u64> outside(data().context->slots());
+  for (const Guards::Item& guard : ciphertext.data().guards.list()) {
+    std::size_t slot = 0;
+    compare_slots(data(), *guard, [&](math::u64 mask) { outside[slot++] |= mask; });
+  }
+  std::vector<std::size_t> slots;
+  for (std::size_t slot = 0; slot < outside.size(); ++slot)
+    if (declassified(outside[slot]) != 0) slots.push_back(slot);
+  return slots;
 }
 
 void require_silent(const SecretKeyData& key, const CiphertextData& x) {

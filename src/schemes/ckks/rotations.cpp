@@ -213,6 +213,16 @@ Ciphertext conjugate(const Ciphertext& a, const EvaluationKeys& keys) {
   return finish(std::move(r));
 }
 
+Ciphertext parts_doubled(const Ciphertext& a, const EvaluationKeys& keys) {
+  const Ciphertext x = of_degree_one(a, keys), turned = conjugate(x, keys);
+  Shape shape = x.shape();
+  shape.insert(shape.begin(), 1);
+  const Ciphertext real = add(x, turned), imaginary = multiply_i(subtract(turned, x));
+  CiphertextData r = concatenate({reshape(real, shape), reshape(imaginary, shape)}, 0).data();
+  r.complex = false;
+  return finish(std::move(r));
+}
+
 namespace {
 
 /// Turns sums over all slots into sums over the values, by subtracting the known contents of padding slots.

@@ -75,10 +75,10 @@ def compare(model: NetworkModel, secret: ckks.SecretKey, samples: Any, keys: Any
 
     def note(name: str, value: Any) -> None:
         slots = secret.decrypt(value, unguarded=True, unchecked=True)
-        found[name] = circuit.design.layouts[name].unpack(slots, len(x)) * circuit.units.values[name]
+        found[name] = circuit.design.layouts[name].unpack_groups(slots, len(x)) * circuit.units.values[name]
 
     y = circuit(server.bind(model.encrypt(secret, x)), note)
-    values = circuit.design.output.unpack(secret.decrypt(y, unguarded=True, unchecked=True), len(x))
+    values = circuit.design.output.unpack_groups(secret.decrypt(y, unguarded=True, unchecked=True), len(x))
     found[model.network.result] = values * circuit.units.output
     layers = []
     for name, got in found.items():

@@ -57,11 +57,12 @@ def compile_graph(
     sigmoids are probabilities of labels: `predict` returns 0 or 1 for each, and the loss is the share of samples with
     another label. With ``classifies=True`` the largest sigmoid is the class, without probabilities.
 
-    `batch` samples share one request. `parameters` is a parameter set; by default the set of 128 bits with the least
-    predicted time. With `guard` decryption raises OutOfIntervalError if a value was outside an interval. With `lean` the
-    encoded matrices are not kept in memory, and are made again for each call. With `compact`
-    matrices take about a tenth of the memory, and each product transforms them again (`hg.ckks.LinearTransform`). By default
-    they are compact if all of them would take more than half of the free memory.
+    `batch` samples share one request. The forecast chooses how many of them share ciphertexts; more are groups of a tensor
+    of shape (groups, ciphertexts). `parameters` is a parameter set; by default the set of 128 bits with the least predicted
+    time. With `guard` decryption raises OutOfIntervalError if a value was outside an interval. With `lean` the encoded
+    matrices are not kept in memory, and are made again for each call. With `compact` matrices take about a tenth of the
+    memory, and each product transforms them again (`hg.ckks.LinearTransform`). By default they are compact if all of them
+    would take more than 65% of the free memory.
 
     `masks` are values of the graph that are masks of softmax (`Preparation.joined`).
 
@@ -101,7 +102,9 @@ def compile_graph(
         )
     if calibration.labels is not None:
         require_classes(calibration.labels, int(np.prod(network.output.shape)))
-    search = Search(network, calibration, Chooser(network, calibration.largest, batch, parameters, profile), output.kind)
+    search = Search(
+        network, calibration, Chooser(network, calibration.largest, batch, parameters, profile, compact), output.kind
+    )
     polynomials, choice, loss = search.run(accuracy)
     circuit = Circuit(
         network.without_weights(),
@@ -162,6 +165,8 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
     spread = max(float(exact.std()), 1e-30)
     for cut in network.activations:
         assert cut.node is not None
+        if cut.is_linear:  # no approximation
+            continue
         fitted = polynomials[cut.name]
         if fitted.is_identity:
             continue
@@ -195,6 +200,7 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
         seconds_of(circuit, profile),
         matrix_bytes(choice.parameters, design, plan),
         key_bytes(choice.parameters, circuit.needs),
+        circuit.work_bytes,
         loss,
         tuple(rows),
         "the shapes of input and output, their scale, the parameter set, and the rotations of the keys, which follow "
@@ -204,8 +210,9 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
 
 def key_bytes(p: ckks.Parameters, needs: Mapping[str, Any]) -> int:
     """Returns the bytes in memory of the evaluation keys of `Circuit.needs`: rotations for their levels, relinearization,
-    bootstrapping."""
-    total = p.switch_key_bytes + (p.bootstrapping_key_bytes if needs.get("bootstrap") else 0)
+    conjugation, bootstrapping."""
+    total = p.switch_key_bytes * (1 + bool(needs.get("conjugate")))
+    total += p.bootstrapping_key_bytes if needs.get("bootstrap") else 0
     for level, steps in needs["level_rotations"].items():
         total += len(steps) * level_key_bytes(p, level)
     return int(total)
@@ -220,6 +227,6 @@ def _require(limit: Costs, report: NetworkReport) -> None:
         )
     if limit.nbytes is not None and report.memory_bytes > limit.nbytes:
         raise _core.LimitError(
-            f"keys and matrices of this network would take {readable_bytes(report.memory_bytes)}; limit= allows "
+            f"keys, matrices and tensors of this network would take {readable_bytes(report.memory_bytes)}; limit= allows "
             f"{readable_bytes(limit.nbytes)}"
         )

@@ -19,8 +19,8 @@ from heliograph.ml.graph import OPERATIONS, Graph, Node
 from heliograph.ml.networks.cuts import Network, network_of
 from heliograph.ml.networks.design import Design, design_of
 from heliograph.ml.networks.fitting import Polynomial
-from heliograph.ml.networks.placing import Place, Plan, levels_of
-from heliograph.ml.networks.program import Circuit, Units
+from heliograph.ml.networks.placing import Place, Plan
+from heliograph.ml.networks.program import Circuit, Units, arguments_of
 
 Arrays = dict[str, npt.NDArray[Any]]
 _PROGRAM = "network"  #: name of the array with the JSON
@@ -102,8 +102,10 @@ def _written(value: Any, kept: Callable[[Any], dict[str, str]]) -> Any:
     return int(value) if isinstance(value, np.integer) else value
 
 
-def circuit_of(arrays: Mapping[str, npt.NDArray[Any]], parameters: Any, batch: int) -> Circuit:
-    """Reads a compiled network. Raises DamagedFileError for anything that `arrays_of` does not write."""
+def circuit_of(arrays: Mapping[str, npt.NDArray[Any]], parameters: Any, batch: int, share: int = 1) -> Circuit:
+    """Reads a compiled network for requests of `batch` samples, `share` of them in the same ciphertexts.
+
+    Raises DamagedFileError for anything that `arrays_of` does not write."""
     if not isinstance(parameters, ckks.Parameters):
         raise damaged("its parameter set must be one of CKKS")
     fields = _fields(arrays)
@@ -111,15 +113,17 @@ def circuit_of(arrays: Mapping[str, npt.NDArray[Any]], parameters: Any, batch: i
     graph = _graph(fields, arrays)
     try:
         network = network_of(graph)
-        design = design_of(network, parameters.slots, batch)
+        design = design_of(network, parameters.slots, batch, share)
     except (ModelError, ValueError, IndexError, KeyError, TypeError) as error:
         raise damaged(f"its graph is invalid: {error}") from None
     polynomials = _polynomials(fields["polynomials"], arrays, network)
     plan = _plan(fields, network, polynomials, parameters, design)
     names = [cut.name for cut in network.cuts]
     values = _object(fields["units"], "units", names)
-    arguments = {name: ((p.low + p.high) / 2, (p.high - p.low) / 2) for name, p in polynomials.items()}
-    units = Units({name: _positive(values[name]) for name in names}, arguments, _positive(fields["unit"]))
+    scales = {name: _positive(values[name]) for name in names}
+    arguments = arguments_of(polynomials)
+    arguments |= {cut.name: (0.0, scales[cut.name]) for cut in network.activations if cut.is_linear}
+    units = Units(scales, arguments, _positive(fields["unit"]))
     if not isinstance(fields["guard"], bool):
         raise damaged("guard must be true or false")
     return Circuit(network.without_weights(), design, plan, polynomials, units, parameters, fields["guard"])
@@ -234,7 +238,8 @@ def _node(value: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Node:
 
 
 def _polynomials(value: Any, arrays: Mapping[str, npt.NDArray[Any]], network: Network) -> dict[str, Polynomial]:
-    names = [cut.name for cut in network.activations]
+    linear = {cut.name: cut.is_linear for cut in network.activations}
+    names = list(linear)
     made = {}
     for name, one in _object(value, "polynomials", names).items():
         fields = _object(one, "a polynomial", ("coefficients", "interval"))
@@ -245,6 +250,8 @@ def _polynomials(value: Any, arrays: Mapping[str, npt.NDArray[Any]], network: Ne
         if not low < high:
             raise damaged("the interval of a polynomial must have a length")
         made[name] = Polynomial(low, high, tuple(float(c) for c in coefficients), math.nan, math.nan)
+        if made[name].is_identity != linear[name]:
+            raise damaged("a value without an activation must have the polynomial x, and no activation may have it")
     return made
 
 
@@ -264,13 +271,14 @@ def _plan(
             raise damaged(f"levels must be 1 to {parameters.levels}, those of its parameter set")
         if (place.before or place.after) and not parameters.bootstrapping_level:
             raise damaged("its parameter set must have bootstrapping")
-        if place.filled and (place.form + 2 > parameters.levels or not any(m.filled for m in design.maps.get(name, ()))):
-            raise damaged("a cut with filled copies must have two more levels and a map for them")
-        boots += place.before + place.after
-        boot = place.before or place.after
+        if name in polynomials and polynomials[name].is_identity and (place.after or (place.before and place.form < 2)):
+            raise damaged("a value without an activation must have a level for its guard before a bootstrap")
         if name not in polynomials and place.before:
             raise damaged("a product and the input have no argument to bootstrap")
-        if name in polynomials and place.argument - levels_of(polynomials[name].depth, boot) < 1:
+        if place.filled and (place.form + 2 > parameters.levels or not any(m.filled for m in design.maps.get(name, ()))):
+            raise damaged("a cut with filled copies must have two more levels and a map for them")
+        boots += (place.before + place.after) * design.layouts[name].ciphertexts * design.groups
+        if name in polynomials and place.argument - polynomials[name].depth < 1:
             raise damaged("an activation must have the levels of its polynomial")
         places[name] = place
     result = fields["result"]

@@ -91,31 +91,22 @@ class Polynomial:
         return len(self.coefficients) - 1
 
     @property
-    def is_identity(self) -> bool:
-        """Whether the polynomial is x, on an interval with the middle 0.
-
-        >>> Polynomial.identity(2.0).is_identity
-        True
-        """
-        return self.coefficients == (0.0, self.high) and self.low == -self.high
-
-    @staticmethod
-    def identity(high: float) -> Polynomial:
-        """Returns x on [-high, high].
-
-        >>> Polynomial.identity(2.0)(np.array([1.5]))
-        array([1.5])
-        """
-        return Polynomial(-high, high, (0.0, high), 0.0, 0.0)
-
-    @property
     def depth(self) -> int:
-        """Number of levels that an evaluation of an argument in [-1, 1] takes. The identity takes none.
+        """Number of levels that an evaluation of an argument in [-1, 1] takes.
 
         >>> Polynomial(-1.0, 1.0, (0.0,) * 32, 0.0, 0.0).depth
         5
         """
         return 0 if self.is_identity else int(_core.ckks.polynomial_depth(self.degree))
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the polynomial is x on an interval around 0: `identity`.
+
+        >>> identity(Observed.of([np.array([1.0, -2.0])], margin=1.0)).is_identity
+        True
+        """
+        return self.low == -self.high and self.coefficients == (0.0, self.high)
 
     def __call__(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
@@ -184,6 +175,16 @@ def fit(function: Function, seen: Observed, degree: int, relative: bool = False)
     largest = float(np.abs(clenshaw(near, coefficients) - exact).max())
     mean = float(np.sqrt(((clenshaw(u, coefficients) - y) ** 2 * share).sum()))
     return Polynomial(low, high, coefficients, largest, mean)
+
+
+def identity(seen: Observed) -> Polynomial:
+    """Returns x as a polynomial on the smallest interval around 0 that has the interval of a tensor.
+
+    >>> identity(Observed.of([np.array([1.0, -2.0])], margin=1.0)).coefficients
+    (0.0, 2.0)
+    """
+    high = max(-seen.interval[0], seen.interval[1])
+    return Polynomial(-high, high, (0.0, high), 0.0, 0.0)
 
 
 def _trimmed(coefficients: Floats) -> Floats:

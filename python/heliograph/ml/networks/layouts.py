@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,11 @@ class Layout:
     """Places of the values of a tensor, and of several samples, in ciphertexts of `slots` slots.
 
     An index along an axis is written in mixed radix. Each digit moves by its distance, so channels can fill the gaps that
-    strides leave between pixels. The values of a sample repeat with `period`; several samples are `period` apart and do not
-    repeat. A tensor of more than `slots` places has several ciphertexts.
+    strides leave between pixels. The values of a sample repeat with `period`. A tensor of more places than a sample has in a
+    ciphertext has several ciphertexts.
+
+    `share` samples are interleaved: place p of sample s is slot p * share + s. A rotation by a multiple of `share` rotates
+    the places of each sample and mixes no samples, so a map has the diagonals of one sample in slots / share places.
 
     >>> layout = Layout((2, 2), (((2, 4),), ((2, 1),)), 8, 16)
     >>> layout.pack(np.array([[[1, 2], [3, 4]]]))[0, :8]
@@ -32,12 +35,17 @@ class Layout:
     digits: tuple[Digits, ...]  #: digits of each axis
     period: int  #: places of one sample, a power of two
     slots: int  #: slots of a ciphertext
-    batch: int = 1  #: number of samples; more than 1 do not repeat
+    share: int = 1  #: samples that share the ciphertexts, a power of two
 
     @property
     def ciphertexts(self) -> int:
         """Number of ciphertexts."""
-        return max(1, self.period * (self.batch if self.batch > 1 else 1) // self.slots)
+        return max(1, self.period * self.share // self.slots)
+
+    @property
+    def width(self) -> int:
+        """Places of a sample in all ciphertexts."""
+        return self.ciphertexts * self.slots // self.share
 
     @property
     def places(self) -> Indices:
@@ -60,23 +68,22 @@ class Layout:
         """
         one = np.full(self.period, other, dtype=np.float64)
         one[self.places] = values
-        width = self.ciphertexts * self.slots
-        return np.tile(one, width // self.period).reshape(self.ciphertexts, self.slots)
+        every = np.repeat(np.tile(one, self.width // self.period), self.share)
+        return every.reshape(self.ciphertexts, self.slots)
 
     def pack(self, samples: npt.NDArray[np.floating]) -> Floats:
-        """Returns samples [count, ...] of at most `batch` as slots [ciphertexts, slots]. The first sample fills the places
+        """Returns samples [count, ...] of at most `share` as slots [ciphertexts, slots]. The first sample fills the places
         of missing samples.
 
         >>> Layout((1,), (((1, 1),),), 2, 4, 2).pack(np.array([[5.0], [6.0]]))
-        array([[5., 0., 6., 0.]])
+        array([[5., 6., 0., 0.]])
         """
         count = len(samples)
-        if self.batch == 1:
-            return self.spread(np.asarray(samples[0], dtype=np.float64).ravel())
-        every = np.zeros((max(self.batch, self.ciphertexts * self.slots // self.period), self.period))
-        every[:count, self.places] = np.asarray(samples, dtype=np.float64).reshape(count, -1)
-        every[count:] = every[0]  # a sample of zeros could leave an interval
-        return every.reshape(self.ciphertexts, self.slots)
+        one = np.zeros((self.share, self.period))
+        one[:count, self.places] = np.asarray(samples, dtype=np.float64).reshape(count, -1)
+        one[count:] = one[0]  # a sample of zeros could leave an interval
+        every = np.tile(one, (1, self.width // self.period))
+        return np.ascontiguousarray(every.T).reshape(self.ciphertexts, self.slots)
 
     def unpack(self, slots: Floats, count: int = 1) -> Floats:
         """Returns `count` samples [count, ...] of slots [ciphertexts, slots].
@@ -85,8 +92,33 @@ class Layout:
         >>> layout.unpack(layout.pack(np.array([[5.0], [6.0]])), 2).ravel()
         array([5., 6.])
         """
-        every = np.asarray(slots).reshape(-1, self.period)[:count]
-        return np.ascontiguousarray(every[:, self.places]).reshape(count, *self.shape)
+        every = np.asarray(slots).reshape(self.width, self.share)
+        return np.ascontiguousarray(every[self.places, :count].T).reshape(count, *self.shape)
+
+    def pack_groups(self, samples: npt.NDArray[np.floating]) -> Floats:
+        """Returns samples [count, ...] as slots [groups, ciphertexts, slots], with `share` samples in a group.
+
+        >>> Layout((1,), (((1, 1),),), 1, 2, 2).pack_groups(np.array([[5.0], [6.0], [7.0]])).tolist()
+        [[[5.0, 6.0]], [[7.0, 7.0]]]
+        """
+        return np.stack([self.pack(samples[i : i + self.share]) for i in range(0, len(samples), self.share)])
+
+    def unpack_groups(self, slots: Floats, count: int) -> Floats:
+        """Returns `count` samples [count, ...] of slots [groups, ciphertexts, slots].
+
+        >>> Layout((1,), (((1, 1),),), 1, 2, 2).unpack_groups(np.array([[[5.0, 6.0]], [[7.0, 7.0]]]), 3).ravel()
+        array([5., 6., 7.])
+        """
+        groups = np.asarray(slots).reshape(-1, self.ciphertexts, self.slots)
+        return np.concatenate([self.unpack(group, self.share) for group in groups])[:count]
+
+    def interleaved(self, share: int) -> Layout:
+        """Returns the layout of `share` samples in ciphertexts of `share` times the slots.
+
+        >>> Layout((1,), (((1, 1),),), 2, 4).interleaved(2).slots
+        8
+        """
+        return replace(self, slots=self.slots * share, share=self.share * share)
 
 
 def power(size: int) -> int:
@@ -98,7 +130,7 @@ def power(size: int) -> int:
     return 1 << max(0, size - 1).bit_length()
 
 
-def raster(shape: Shape, slots: int, batch: int = 1) -> Layout:
+def raster(shape: Shape, slots: int) -> Layout:
     """Returns the row-major layout, each axis padded to a power of two.
 
     >>> raster((3, 4, 4), 64).period
@@ -108,10 +140,10 @@ def raster(shape: Shape, slots: int, batch: int = 1) -> Layout:
     for length in reversed(shape):
         digits.append(((length, distance),))
         distance *= power(length)
-    return Layout(shape, tuple(reversed(digits)), distance, slots, batch)
+    return Layout(shape, tuple(reversed(digits)), distance, slots)
 
 
-def packed(shape: Shape, slots: int, batch: int = 1) -> Layout:
+def packed(shape: Shape, slots: int) -> Layout:
     """Returns the row-major layout without places between the rows.
 
     >>> packed((3, 5), 64).period
@@ -121,7 +153,7 @@ def packed(shape: Shape, slots: int, batch: int = 1) -> Layout:
     for length in reversed(shape):
         digits.append(((length, distance),))
         distance *= length
-    return Layout(shape, tuple(reversed(digits)), power(distance), slots, batch)
+    return Layout(shape, tuple(reversed(digits)), power(distance), slots)
 
 
 def strided(source: Layout, strides: Sequence[int], shape: Shape) -> Layout | None:
@@ -152,4 +184,4 @@ def strided(source: Layout, strides: Sequence[int], shape: Shape) -> Layout | No
         count = -(-count // size)
     digits.append((count, blocks))
     rows = (((shape[1], row * strides[0]),), ((shape[2], column * strides[1]),))
-    return Layout(shape, (tuple(digits), *rows), blocks * power(count), source.slots, source.batch)
+    return Layout(shape, (tuple(digits), *rows), blocks * power(count), source.slots)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,20 +23,54 @@ from heliograph.ml.networks.files import arrays_of
 from heliograph.ml.networks.layouts import Layout
 from heliograph.ml.networks.program import Circuit
 from heliograph.ml.networks.report import NetworkReport
-from heliograph.ml.networks.simulation import Simulator, bootstrapped_cuts, noise_of
+from heliograph.ml.networks.simulation import Simulator, noise_of
 from heliograph.ml.outputs import Output
 
 Floats = npt.NDArray[np.float64]
 
 
-def packed_request(key: Any, layout: Layout, unit: float, level: int, samples: Any, unchecked: bool) -> ckks.Tensor:
+@dataclass(frozen=True)
+class Packing:
+    """Samples of a request in a layout: one group (ciphertexts,), or several (groups, ciphertexts)."""
+
+    layout: Layout
+    batch: int  #: most samples of a request
+
+    @property
+    def has_groups(self) -> bool:
+        """Tells whether a full request has several groups."""
+        return self.batch > self.layout.share
+
+    def shape(self, count: int) -> tuple[int, ...]:
+        """Returns the shape of a tensor of `count` samples."""
+        each = (self.layout.ciphertexts,)
+        return (-(-count // self.layout.share), *each) if self.has_groups else each
+
+    def is_shape(self, shape: Any) -> bool:
+        """Tells whether a tensor of 1 to `batch` samples can have this shape."""
+        if not self.has_groups:
+            return bool(shape == self.shape(self.batch))
+        return len(shape) == 2 and 1 <= shape[0] <= self.shape(self.batch)[0] and shape[1] == self.layout.ciphertexts
+
+    def shapes(self) -> str:
+        """Returns the shapes of tensors, in words."""
+        full = self.shape(self.batch)
+        return f"(1, {full[1]}) to {full}" if self.has_groups and full[0] > 1 else f"{full}"
+
+    def samples(self, shape: tuple[int, ...]) -> int:
+        """Returns the most samples of a tensor of this shape."""
+        return min(self.batch, shape[0] * self.layout.share) if self.has_groups else self.batch
+
+
+def packed_request(key: Any, packing: Packing, unit: float, level: int, samples: Any, unchecked: bool) -> ckks.Tensor:
     """Encrypts samples [count, ...] divided by `unit` in a layout.
 
     Raises PlaintextRangeError for values beyond `unit`, unless `unchecked`; ShapeError, DtypeError."""
+    layout = packing.layout
     x = samples_of(samples, layout.shape, "samples")
-    if len(x) > layout.batch:
+    if len(x) > packing.batch:
         raise _core.ShapeError(
-            f"one encrypted input takes at most {layout.batch} samples, not {len(x)}; encrypt them one after another, or "
+            f"one encrypted input takes at most {packing.batch} samples, not {len(x)}; encrypt them one after another, or "
             "compile with a larger batch="
         )
     largest = float(np.abs(x).max())
@@ -46,21 +81,36 @@ def packed_request(key: Any, layout: Layout, unit: float, level: int, samples: A
             "margin=, or pass unchecked=True"
         )
     bound = max(1.0, largest / unit) if unchecked else 1.0
-    encrypted: ckks.Tensor = key.encrypt(np.clip(layout.pack(x) / unit, -bound, bound), level=level, bound=bound)
+    slots = layout.pack_groups(x) if packing.has_groups else layout.pack(x)
+    encrypted: ckks.Tensor = key.encrypt(np.clip(slots / unit, -bound, bound), level=level, bound=bound)
     return encrypted
 
 
-def decrypted_slots(secret: ckks.SecretKey, answer: ckks.Tensor, unchecked: bool) -> Floats:
-    """Decrypts an answer. Raises OutOfIntervalError, with the node's name and the remedies of networks."""
+def decrypted_slots(secret: ckks.SecretKey, answer: ckks.Tensor, packing: Packing, count: int, unchecked: bool) -> Floats:
+    """Decrypts an answer. Raises OutOfIntervalError, with the names of the node and of the samples, and the remedies of
+    networks."""
     try:
         return np.asarray(secret.decrypt(answer, unchecked=unchecked))
     except _core.OutOfIntervalError as error:
         what = str(error).partition(" is outside its interval")[0]
+        whose = _samples_outside(secret, answer, packing, count)
         raise _core.OutOfIntervalError(
-            f"{what} is outside its interval, and all values of this answer may be wrong. Check the normalization of the "
-            "samples, or compile with samples like these in calibrate=, or with a larger margin=; unchecked=True takes the "
-            "numbers as they are"
+            f"{what} is outside its interval{whose}, and all values of this answer may be wrong. Check the normalization of "
+            "the samples, or compile with samples like these in calibrate=, or with a larger margin=; unchecked=True takes "
+            "the numbers as they are"
         ) from None
+
+
+def _samples_outside(secret: ckks.SecretKey, answer: ckks.Tensor, packing: Packing, count: int) -> str:
+    """Returns words for the samples whose slots the guards show: exact if there is one group, else candidates."""
+    share = packing.layout.share
+    slots = sorted({slot % share for slot in secret._core.outside_slots(answer._core)})
+    found = [sample for sample in range(count) if sample % share in slots]
+    if count == 1 or len(found) in (0, count):
+        return ""
+    names = ", ".join(str(sample) for sample in found[:8]) + (" and others" if len(found) > 8 else "")
+    one = "at least one of the samples" if count > share else "the samples" if len(found) > 1 else "sample"
+    return f" for {one} {names}"
 
 
 def require_own_guards(answer: ckks.Tensor, circuit: Circuit) -> None:
@@ -120,7 +170,7 @@ class NetworkModel(Model):
 
     @property
     def batch(self) -> int:
-        """Number of samples in one encrypted input."""
+        """Maximum number of samples in one encrypted input."""
         return self._circuit.design.batch
 
     @property
@@ -146,6 +196,9 @@ class NetworkModel(Model):
     def encrypt(self, key: Any, samples: Any, *, unchecked: bool = False) -> ckks.Tensor:
         """Encrypts at most `batch` samples [count, ...], by a secret or public key.
 
+        The tensor has the shape (ciphertexts,), or (groups, ciphertexts) if a request of `batch` samples has several groups.
+        Fewer samples have fewer groups.
+
         Raises PlaintextRangeError for values beyond the range of the calibration samples with its margin, for infinities and
         NaN; DtypeError, ShapeError, MismatchError. With ``unchecked=True`` values beyond the range are encrypted; the guards
         of the activations then notice values outside their intervals.
@@ -161,13 +214,16 @@ class NetworkModel(Model):
                 f"cannot encrypt for this model: the key must be of the model's set, {self.parameters!r}; make it by "
                 "hg.SecretKey.generate(model.parameters)"
             )
-        return packed_request(
-            key, self._layout, self._unit, self._circuit.input_level, samples, flag(unchecked, "unchecked")
-        )
+        level = self._circuit.input_level
+        return packed_request(key, self._input, self._unit, level, samples, flag(unchecked, "unchecked"))
 
     @property
-    def _layout(self) -> Layout:
-        return self._circuit.design.layouts[self.network.cuts[0].name]
+    def _input(self) -> Packing:
+        return Packing(self._circuit.design.layouts[self.network.cuts[0].name], self.batch)
+
+    @property
+    def _answer(self) -> Packing:
+        return Packing(self._circuit.design.output, self.batch)
 
     @property
     def _unit(self) -> float:
@@ -177,16 +233,16 @@ class NetworkModel(Model):
         """Returns the encrypted outputs of an encrypted input. Raises ShapeError, LevelError, MissingKeyError."""
         if not isinstance(x, ckks.Tensor):
             raise _core.DtypeError(f"a model takes a tensor of CKKS, not {type(x).__name__}")
-        if x.shape != (self._layout.ciphertexts,) or x.level < self._circuit.input_level:
+        if not self._input.is_shape(x.shape) or x.level < self._circuit.input_level:
             raise _core.ShapeError(
-                f"this model takes a tensor of shape ({self._layout.ciphertexts},) at level {self._circuit.input_level}, "
+                f"this model takes a tensor of shape {self._input.shapes()} at level {self._circuit.input_level}, "
                 f"not of shape {x.shape} at level {x.level}; make it by model.encrypt(key, samples)"
             )
         return made_by(self._circuit(x), self)
 
     def decrypt(self, secret: Any, answer: Any, like: Any = None, *, unchecked: bool = False) -> Floats:
         """Returns the values [count, outputs] of an answer. `like` is the samples that were encrypted: then `count` is their
-        number; otherwise `batch`.
+        number; otherwise the most that the answer can have.
 
         Unless `unchecked`, raises OutOfIntervalError, with the node's name, if a value was outside the interval of an
         activation, and MismatchError if another network is known to have computed the answer. Raises ShapeError,
@@ -200,19 +256,22 @@ class NetworkModel(Model):
         """
         if not isinstance(secret, ckks.SecretKey):
             raise _core.DtypeError(f"answers are decrypted by a secret key of CKKS, not by {described(secret)}")
-        output = self._circuit.design.output
-        if not isinstance(answer, ckks.Tensor) or answer.shape != (output.ciphertexts,):
+        packing = self._answer
+        if not isinstance(answer, ckks.Tensor) or not packing.is_shape(answer.shape):
             raise _core.ShapeError(
-                f"an answer of a network must be a tensor of CKKS of shape ({output.ciphertexts},), not {described(answer)}"
+                f"an answer of this network must be a tensor of CKKS of shape {packing.shapes()}, not {described(answer)}"
             )
-        count = self.batch if like is None else len(samples_of(like, self.input_shape, "like"))
-        if count > self.batch:
-            raise _core.ShapeError(f"an answer has values of at most {self.batch} samples, not {count}")
+        most = packing.samples(answer.shape)
+        count = most if like is None else len(samples_of(like, self.input_shape, "like"))
+        if count > most or packing.shape(count) != answer.shape:
+            raise _core.ShapeError(
+                f"this answer has values of at most {most} samples, not {count}; pass the samples of its request"
+            )
         if not flag(unchecked, "unchecked"):
             require_maker(answer, self, _are_same)
             require_own_guards(answer, self._circuit)
-        slots = decrypted_slots(secret, answer, flag(unchecked, "unchecked"))
-        return (output.unpack(slots, count) * self._circuit.units.output).reshape(count, self.outputs)
+        slots = decrypted_slots(secret, answer, packing, count, flag(unchecked, "unchecked"))
+        return (packing.layout.unpack_groups(slots, count) * self._circuit.units.output).reshape(count, self.outputs)
 
     def run(self, secret: ckks.SecretKey, samples: Any, keys: Any = None) -> Floats:
         """Encrypts samples [count, ...], computes and decrypts: values [count, outputs]. Without `keys` they are made.
@@ -254,8 +313,7 @@ class NetworkModel(Model):
         x = samples_of(samples, self.input_shape, "samples")
         circuit = self._circuit
         outside = np.flatnonzero(np.abs(x.reshape(len(x), -1)).max(axis=1) > self._unit * (1 + 1e-9))
-        noise, bootstrapped = noise_of(circuit.parameters, circuit.plan), bootstrapped_cuts(circuit.plan)
-        simulator = Simulator(circuit.network, circuit.polynomials, noise, bootstrapped)
+        simulator = Simulator(circuit.network, circuit.polynomials, noise_of(circuit.parameters, circuit.plan), circuit.plan)
         made, found = simulator.outputs(x, seed)
         if how == "raise":
             if len(outside):
@@ -302,7 +360,7 @@ class NetworkModel(Model):
         return export("network.compiled", self, path, **texts)
 
     def _rows(self) -> Rows:
-        return [("input", f"{self.input_shape}, {self.batch} in a request"), *self.report._rows()]
+        return [("input", f"{self.input_shape}, {self._circuit.design.described()}"), *self.report._rows()]
 
     def __repr__(self) -> str:
         r = self.report

@@ -35,6 +35,7 @@ class Step:
     reads: Reads
     filled: Reads = ()  #: the maps with filled copies, which take more levels; empty if there are none
     is_product: bool = False  #: whether the value is the product of two cuts, which has no argument to bootstrap
+    is_linear: bool = False  #: whether there is no activation; then a level before a bootstrap makes the guard
 
 
 @dataclass(frozen=True)
@@ -148,15 +149,6 @@ def _needs(reads: Reads, level: int, needs: dict[str, int], limits: Limits) -> f
     return cost
 
 
-def levels_of(depth: int, bootstrapped: bool) -> int:
-    """Returns the levels of an activation. The identity takes none; with a bootstrap it takes one, for its guard.
-
-    >>> levels_of(0, False), levels_of(0, True), levels_of(5, True)
-    (0, 1, 5)
-    """
-    return max(depth, int(bootstrapped))
-
-
 def _options(
     step: Step, value: int, needs: dict[str, int], limits: Limits
 ) -> Iterator[tuple[float, int, dict[str, int], Place]]:
@@ -167,13 +159,14 @@ def _options(
         yield 0.0, 0, needs, Place(value, value, False, False, value)
         return
     choices = (False, True) if limits.entry else (False,)
+    guard = int(step.is_linear)
     maps = ((False, step.reads), (True, step.filled)) if step.filled else ((False, step.reads),)
-    arguments = (False,) if step.is_product else choices
-    for after, before, (filled, reads) in itertools.product(choices, arguments, maps):
-        argument = (limits.entry if after else value) + levels_of(step.depth, after or before)
+    afters, befores = (False,) if step.is_linear else choices, (False,) if step.is_product else choices
+    for after, before, (filled, reads) in itertools.product(afters, befores, maps):
+        argument = (limits.entry if after else value) + step.depth
         if argument > limits.top:
             continue
-        form = limits.entry if before else argument
+        form = limits.entry + guard if before else argument
         left = dict(needs)
         taken = _needs(reads, form, left, limits)
         if taken is None:

@@ -7,26 +7,26 @@ products, also when a file is read.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container
-from typing import Any
+from collections.abc import Container
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from heliograph.ml.errors import ModelError
-from heliograph.ml.graph import Array, Graph, Node, Shape
+from heliograph.ml.graph import Array, Graph, Node
+from heliograph.ml.networks.attention import Attention, attention_of, mask_of, require_terms
 from heliograph.ml.networks.evaluation import batches, evaluate
+from heliograph.ml.networks.writer import Writer
 
 #: Operations at the end of a graph that the client computes after decryption.
 CLIENT_OPERATIONS = ("softmax", "log_softmax", "argmax")
 
-_MOST_TERMS = 1 << 22  # elementwise products of one matrix product
 _RATIO = 200.0  # largest ratio of the sums of a softmax, for one polynomial of 1 / x
 _SPAN = 16.0  # longest range of the arguments of exp
 _SQUARINGS = 6  # maximum squarings of a softmax
 _SAMPLES = 256  # samples for the ranges of a softmax
 _BATCH = 64
-_MOVES = ("reshape", "transpose", "broadcast", "slice")  # operations of masks
 
 
 def client_part(graph: Graph) -> tuple[Node, ...]:
@@ -41,39 +41,6 @@ def client_part(graph: Graph) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-class _Writer:
-    """Appends nodes of one source, with names below that of its output."""
-
-    def __init__(self, graph: Graph, nodes: list[Node], shapes: dict[str, Shape], node: Node) -> None:
-        self._graph, self._nodes, self._shapes, self._node = graph, nodes, shapes, node
-        self._count = 0
-
-    def put(
-        self, operation: str, inputs: tuple[str, ...], result: Shape, output: str = "", /, part: str = "", **attributes: Any
-    ) -> str:
-        """Appends a node and returns the name of its value. `part` is appended to the source in reports and errors."""
-        name = output
-        if not name:
-            name, self._count = f"{self._node.output}/{self._count}", self._count + 1
-        source = f"{self._node.source or self._node.output} ({part})" if part else self._node.source
-        self._nodes.append(Node(operation, inputs, name, attributes, source))
-        self._shapes[name] = result
-        return name
-
-    def shape(self, value: str) -> Shape:
-        """Returns the shape of a value."""
-        return tuple(self._shapes[value])
-
-    def function(self, value: str, function: str, part: str, **parameters: float) -> str:
-        """Appends an activation."""
-        return self.put("activation", (value,), self.shape(value), part=part, function=function, parameters=parameters)
-
-    def summed(self, value: str, weight: npt.NDArray[np.float64]) -> str:
-        """Appends a dense layer along the last axis."""
-        shape = (*self.shape(value)[:-1], len(weight))
-        return self.put("dense", (value,), shape, weight=weight, bias=np.zeros(len(weight)))
-
-
 def with_primitives(graph: Graph, samples: npt.NDArray[np.float32], masks: Container[str] = ()) -> Graph:
     """Returns a canonical graph without normalizations, and without softmax and matrix products of computed values.
 
@@ -82,32 +49,81 @@ def with_primitives(graph: Graph, samples: npt.NDArray[np.float32], masks: Conta
 
     Raises ModelError for a matrix product of too many terms, for a softmax whose range is too long, and for another use of
     a mask."""
-    kept = {node.output for node in client_part(graph)}
+    return _Rewriting(graph, samples, masks).graph()
 
-    def softmax(writer: _Writer, node: Node) -> None:
-        _softmax(writer, node, *_masked(graph, nodes, shapes, node.inputs[0], samples, masks))
 
-    rules: dict[str, Callable[[_Writer, Node], None]] = {
-        "normalize": _normalized,
-        "matmul": _multiplied,
-        "softmax": lambda writer, node: _softmax(
-            writer, node, *_masked(graph, nodes, shapes, node.inputs[0], samples, masks)
-        ),
-    }
-    nodes: list[Node] = []
-    shapes = {name: tuple(shape) for name, shape in graph.shapes.items()}
-    dropped = {
-        node.inputs[0] for node in graph.nodes if node.operation == "softmax" and _mask_of(graph, node.inputs[0], masks)
-    }
-    for node in graph.nodes:
-        if node.output in dropped:
-            _require_one_use(graph, node)
-            continue
-        if node.operation in rules and node.output not in kept:
-            rules[node.operation](_Writer(graph, nodes, shapes, node), node)
-        else:
-            nodes.append(node)
-    return Graph(graph.inputs, graph.outputs, tuple(nodes), shapes, graph.constants, graph.name)
+class _Rewriting:
+    """Rewrites the nodes of a graph in order."""
+
+    def __init__(self, graph: Graph, samples: npt.NDArray[np.float32], masks: Container[str]) -> None:
+        self._graph, self._samples, self._masks = graph, samples, masks
+        self._nodes: list[Node] = []
+        self._shapes = {name: tuple(shape) for name, shape in graph.shapes.items()}
+
+    def graph(self) -> Graph:
+        """Returns the rewritten graph."""
+        graph = self._graph
+        kept = {node.output for node in client_part(graph)}
+        inner = [node for node in graph.nodes if node.operation == "softmax" and node.output not in kept]
+        attentions = {node.output: found for node in inner if (found := attention_of(graph, node, self._masks)) is not None}
+        dropped = {name for found in attentions.values() for name in found.dropped}
+        masked = {node.inputs[0] for node in inner if mask_of(graph, node.inputs[0], self._masks) is not None} - dropped
+        ends = {found.product.output: found for found in attentions.values()}
+        for node in graph.nodes:
+            writer = Writer(graph, self._nodes, self._shapes, node)
+            if node.output in masked:
+                _require_one_use(graph, node)
+            elif node.output in ends:
+                self._attention(writer, ends[node.output])
+            elif node.output in dropped:
+                continue
+            elif node.operation == "normalize":
+                _normalized(writer, node)
+            elif node.operation == "matmul":
+                _multiplied(writer, node)
+            elif node.operation == "softmax" and node.output not in kept:
+                self._softmax(writer, node)
+            else:
+                self._nodes.append(node)
+        for name in ends:
+            self._keep(name)
+        return Graph(graph.inputs, graph.outputs, tuple(self._nodes), self._shapes, graph.constants, graph.name)
+
+    def _keep(self, value: str) -> None:
+        """Inserts an identity after a value and the operations that move its elements."""
+        while True:
+            users = [node for node in self._nodes if value in node.inputs]
+            if len(users) != 1 or users[0].operation not in ("reshape", "transpose") or value in self._graph.outputs:
+                break
+            value = users[0].output
+        if not users or value in self._graph.outputs:
+            return
+        place = next(i for i, node in enumerate(self._nodes) if node.output == value)
+        made, source = f"{value}/kept", self._nodes[place].source
+        attributes = {"function": "identity", "parameters": {}}
+        self._nodes = [replace(n, inputs=tuple(made if i == value else i for i in n.inputs)) for n in self._nodes]
+        self._nodes.insert(place + 1, Node("activation", (value,), made, attributes, f"{source} (sum)"))
+        self._shapes[made] = self._shapes[value]
+
+    def _seen(self, value: str, mask: str) -> Array:
+        """Returns a value on calibration samples [count, ...], -infinity where it is masked."""
+        names = (value, mask) if mask else (value,)
+        part = Graph(self._graph.inputs, names, tuple(self._nodes), self._shapes, self._graph.constants, self._graph.name)
+        seen = [evaluate(part, some) for some in batches(self._samples[:_SAMPLES], _BATCH)]
+        arguments, *rest = (np.concatenate([one[name] for one in seen]) for name in names)
+        return np.where(np.broadcast_to(rest[0], arguments.shape) > 0.5, arguments, -np.inf) if mask else arguments
+
+    def _softmax(self, writer: Writer, node: Node) -> None:
+        """A softmax whose argument may be the sum of a value and a mask."""
+        value, mask = mask_of(self._graph, node.inputs[0], self._masks) or (node.inputs[0], "")
+        made = weights_of(writer, node, value, mask, int(node.attributes["axis"]), self._seen(value, mask))
+        writer.put("transpose", (made,), writer.shape(made), node.output, permutation=tuple(range(len(writer.shape(made)))))
+
+    def _attention(self, writer: Writer, found: Attention) -> None:
+        """Scores, softmax and values by diagonals of the matrix of scores."""
+        value, mask = found.scores(writer)
+        own = Writer(self._graph, self._nodes, self._shapes, found.softmax)
+        found.values(writer, weights_of(own, found.softmax, value, mask, 0, self._seen(value, mask)))
 
 
 def with_factors(graph: Graph) -> Graph:
@@ -142,21 +158,6 @@ def _is_product(graph: Graph, node: Node) -> bool:
     return node.operation == "multiply" and not any(name in graph.constants for name in node.inputs)
 
 
-def _mask_of(graph: Graph, value: str, masks: Container[str]) -> tuple[str, str] | None:
-    """Returns the two summands of a value that adds a mask, the mask last; None for any other value."""
-    node = graph.maker(value)
-    if node is None or node.operation != "add":
-        return None
-    for one, two in (node.inputs, node.inputs[::-1]):
-        name: str | None = two
-        while name is not None and name not in masks:
-            maker = graph.maker(name)
-            name = maker.inputs[0] if maker is not None and maker.operation in _MOVES else None
-        if name is not None:
-            return one, two
-    return None
-
-
 def _require_one_use(graph: Graph, node: Node) -> None:
     """Raises ModelError if another node than a softmax reads the sum of a mask and other values."""
     for user in graph.users(node.output):
@@ -167,28 +168,7 @@ def _require_one_use(graph: Graph, node: Node) -> None:
             )
 
 
-def _masked(
-    graph: Graph,
-    nodes: list[Node],
-    shapes: dict[str, Shape],
-    value: str,
-    samples: npt.NDArray[np.float32],
-    masks: Container[str],
-) -> tuple[str, str, Array]:
-    """Returns the argument of a softmax without its mask, the mask or "", and the argument on calibration samples.
-
-    These [count, ...] are -infinity where they are masked. `nodes` are the rewritten nodes before the softmax."""
-    found = _mask_of(graph, value, masks)
-    names = (value,) if found is None else found
-    part = Graph(graph.inputs, names, tuple(nodes), shapes, graph.constants, graph.name)
-    seen = [evaluate(part, some) for some in batches(samples[:_SAMPLES], _BATCH)]
-    arguments, *rest = (np.concatenate([one[name] for one in seen]) for name in names)
-    if found is None:
-        return value, "", arguments
-    return (*found, np.where(np.broadcast_to(rest[0], arguments.shape) > 0.5, arguments, -np.inf))
-
-
-def _normalized(writer: _Writer, node: Node) -> None:
+def _normalized(writer: Writer, node: Node) -> None:
     """(x - mean) times the inverse square root of the variance, which is computed at all places of its axes."""
     (value,), a = node.inputs, node.attributes
     shape = writer.shape(value)
@@ -206,7 +186,7 @@ def _normalized(writer: _Writer, node: Node) -> None:
     writer.put("scale", (y,), shape, node.output, factor=a["factor"], offset=a["offset"])
 
 
-def _multiplied(writer: _Writer, node: Node) -> None:
+def _multiplied(writer: Writer, node: Node) -> None:
     """All products of elements, and their sums."""
     left, right = node.inputs
     a, b = writer.shape(left), writer.shape(right)
@@ -215,12 +195,7 @@ def _multiplied(writer: _Writer, node: Node) -> None:
     lead = np.broadcast_shapes(a[:-2], b[:-2])
     rows, inner, columns = a[-2], a[-1], b[-1]
     whole = (*lead, rows, inner, columns)
-    if math.prod(whole) > _MOST_TERMS:
-        raise ModelError(
-            f"cannot compile node {node.source or node.output} (matmul) for encrypted data: a product of two encrypted "
-            f"matrices must have at most {_MOST_TERMS:,} terms, and has {math.prod(whole):,}; use shorter sequences or "
-            "fewer features"
-        )
+    require_terms(node, whole)
     factors = []
     for value, shape in ((left, (*a, 1)), (right, (*b[:-2], 1, *b[-2:]))):
         made = writer.put("reshape", (value,), shape, shape=shape)
@@ -229,43 +204,33 @@ def _multiplied(writer: _Writer, node: Node) -> None:
     writer.put("sum", (product,), (*lead, rows, columns), node.output, axes=(rank - 1,), keepdims=False)
 
 
-def _softmax(writer: _Writer, node: Node, value: str, mask: str, seen: Array) -> None:
-    """exp(x - c) divided by its sum, where c is the largest argument of a row on the calibration samples.
+def weights_of(writer: Writer, node: Node, value: str, mask: str, axis: int, seen: Array) -> str:
+    """Appends exp(x - c) divided by its sum along an axis, and returns the name of the quotient.
+
+    c is the largest argument of a row on the calibration samples, `seen` [count, ...].
 
     If the sums would span too large a range for one polynomial of 1 / x, exp((x - c) / 2^k) is divided by its sum, and the
     result is squared and divided by its sum k times. Masked exponentials are multiplied by 0."""
-    axis = int(node.attributes["axis"])
-    shape = writer.shape(node.inputs[0])
+    shape = writer.shape(value)
     axis %= len(shape)
     order = (*(i for i in range(len(shape)) if i != axis), axis)
-    turned = tuple(shape[i] for i in order)
-    seen = np.moveaxis(np.asarray(seen, np.float64), axis + 1, -1)
-    top = seen.max(axis=-1, keepdims=True).max(axis=0)
-    largest = np.where(np.isfinite(top), top, 0.0)  # 0: a row that is masked in all samples
-    halvings = _halvings(node, seen - largest)
-    x = _turned(writer, value, shape, order)
+    rows = np.asarray(seen, np.float64).max(axis=axis + 1, keepdims=True).max(axis=0)
+    largest = np.where(np.isfinite(rows), rows, 0.0)  # 0: a row that is masked in all samples
+    halvings = _halvings(node, np.moveaxis(seen - largest, axis + 1, -1))
     scale = 2.0**-halvings
-    x = writer.put("scale", (x,), turned, factor=np.float64(scale), offset=-scale * np.broadcast_to(largest, turned))
-    ones = np.ones((turned[-1], turned[-1]))
-    part = writer.function(x, "exp", "exp")
+    offset = -scale * np.broadcast_to(largest, shape)
+    part = writer.function(writer.put("scale", (value,), shape, factor=np.float64(scale), offset=offset), "exp", "exp")
     if mask:
-        part = writer.put("multiply", (part, _turned(writer, mask, shape, order)), turned)
+        if writer.shape(mask) != shape:
+            mask = writer.put("broadcast", (mask,), shape, shape=shape)
+        part = writer.put("multiply", (part, mask), shape)
+    ones = np.ones((shape[axis], shape[axis]))
     for i in range(halvings + 1):
-        inverse = writer.function(writer.summed(part, ones), "reciprocal", "inverse sum")
-        part = writer.put("multiply", (part, inverse), turned)
+        total = writer.turned(writer.summed(writer.turned(part, order), ones), tuple(int(k) for k in np.argsort(order)))
+        part = writer.put("multiply", (part, writer.function(total, "reciprocal", "inverse sum")), shape)
         if i < halvings:
             part = writer.function(part, "square", "square")
-    back = tuple(int(i) for i in np.argsort(order))
-    writer.put("transpose", (part,), shape, node.output, permutation=back)
-
-
-def _turned(writer: _Writer, value: str, shape: Shape, order: tuple[int, ...]) -> str:
-    """Returns a value, repeated to a shape, with other axes."""
-    if writer.shape(value) != shape:
-        value = writer.put("broadcast", (value,), shape, shape=shape)
-    if order == tuple(range(len(shape))):
-        return value
-    return writer.put("transpose", (value,), tuple(shape[i] for i in order), permutation=order)
+    return part
 
 
 def _halvings(node: Node, arguments: Array) -> int:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from heliograph import ckks
+from heliograph._common.functions import concatenate
 from heliograph.ckks.approximation import with_errors
 from heliograph.ml.costs import Counter
 from heliograph.ml.networks.cuts import Cut, Network
@@ -19,12 +20,17 @@ from heliograph.ml.networks.diagonals import Blocks, Diagonals
 from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.placing import Plan
 from heliograph.ml.networks.terms import Floats
+from heliograph.programs.forecast import unannounced
 
 #: Assumed error of arguments in [-1, 1], for the limits of guards. Worst-case bounds grow by orders of magnitude with each
 #: layer, beyond all use; `NetworkModel.simulate` models the errors and `compare` measures them.
 _ARGUMENT_ERROR = 2.0**-12
 _Key = tuple[str, str, str]  #: of a matrix: the cut that reads it, the cut that it reads, and its part of filled copies
 _SAME = 1e-9  # largest relative distance of factors that count as equal
+_PART_BYTES = 1 << 30  # largest bytes of one tensor in a call; more groups are computed in parts
+_MATRIX_SHARE = 0.65  # share of the free memory that encoded matrices may take, else they are compact
+_WORK = 16  # tensors that a call holds at a time: values, powers of an argument, parts of matrices
+_PAIRED = 0.5  # factor of matrices of paired groups, whose parts are doubled
 
 
 @dataclass(frozen=True)
@@ -42,9 +48,12 @@ class Units:
 class Circuit:
     """A network with polynomials, layouts, levels and a parameter set. Calls take and return tensors of ciphertexts.
 
-    Encoded matrices are made at the first call and kept; with `lean` they are made for each call and dropped after use.
-    `compact` matrices take about a tenth of the memory, and are transformed again for each product. By default they are
-    compact if all of them would take more than half of the free memory."""
+    Tensors have the shape (ciphertexts,), or (groups, ciphertexts) if a full request has several groups. Each linear map
+    takes two groups at a time, as real and imaginary parts.
+
+    Encoded matrices and constants are made at the first call and kept; with `lean` they are made for each call and dropped
+    after use. `compact` matrices take about a tenth of the memory, and are transformed again for each product. By default
+    they are compact if all of them would take more than 65% of the free memory."""
 
     network: Network
     design: Design
@@ -56,6 +65,7 @@ class Circuit:
     lean: bool = False
     compact: bool | None = None
     _encoded: dict[_Key, Any] = field(default_factory=dict, repr=False)
+    _constants: dict[tuple[str, int, float], Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def needs(self) -> dict[str, Any]:
@@ -66,32 +76,57 @@ class Circuit:
         }
         if self.plan.bootstraps:
             needs["bootstrap"] = True
+        elif self.design.groups > 1:
+            needs["conjugate"] = True
         return needs
 
     @property
     def guarded(self) -> frozenset[str]:
         """Names of the guards of answers."""
-        return frozenset(_guarded_text(cut.label, self.polynomials[cut.name]) for cut in self.network.activations)
+        places = self.plan.places
+        guarded = [cut for cut in self.network.activations if not cut.is_linear or places[cut.name].before]
+        guarded += [cut for cut in self.network.cuts if self._factors.get(cut.name) == ""]
+        return frozenset(self._guard_name(cut.name, cut.label) for cut in guarded)
 
     @property
     def input_level(self) -> int:
         """Level of the encrypted input."""
         return self.plan.places[self.network.cuts[0].name].value
 
+    @property
+    def part(self) -> int:
+        """Number of groups that are computed together: an even number, or 1 of the largest tensors."""
+        count = _PART_BYTES // (self.design.most_ciphertexts * int(self.parameters.ciphertext_bytes()))
+        return max(1, count - count % 2)
+
+    @property
+    def work_bytes(self) -> int:
+        """About the bytes of the tensors of a call for a full request, without keys and matrices."""
+        largest = self.design.most_ciphertexts * int(self.parameters.ciphertext_bytes())
+        return _WORK * largest * min(self.part, self.design.groups)
+
     def __call__(self, x: Any, observer: Callable[[str, Any], None] | None = None) -> Any:
-        """Returns the encrypted output (ciphertexts,) of an encrypted input (ciphertexts,).
+        """Returns the encrypted output (ciphertexts,) or (groups, ciphertexts) of an encrypted input.
 
         `observer` receives the name of each cut and its value."""
+        with unannounced():  # the report states the seconds; a forecast of each bootstrap would take the host longer
+            if x.ndim == 1:
+                return self._computed(x, observer)
+            most = len(x) if observer is not None else self.part
+            parts = [self._computed(x[i : i + most].T, observer).T for i in range(0, len(x), most)]
+            return parts[0] if len(parts) == 1 else concatenate(parts)
+
+    def _computed(self, x: Any, observer: Callable[[str, Any], None] | None) -> Any:
+        """Returns the output (ciphertexts,) or (ciphertexts, groups) of an input."""
         values = {self.network.cuts[0].name: x}
-        users = {name: i for i, cut in enumerate(self.network.cuts) if cut.form for name in cut.form.maps}
         kept = {m.source for m in self.design.output_maps}
-        for i, cut in enumerate(self.network.cuts):
+        for cut in self.network.cuts:
             if cut.form is None:
                 continue
             values[cut.name] = (self._product if cut.is_product else self._activated)(cut, values)
             if observer is not None:
-                observer(cut.name, values[cut.name])
-            for name in [n for n, last in users.items() if last == i and n not in kept]:
+                observer(cut.name, values[cut.name] if x.ndim == 1 else values[cut.name].T)
+            for name in [n for n, last in self._last_users.items() if last == cut.name and n not in kept]:
                 values.pop(name, None)
         constant, scaling = self.network.output.constant, (0.0, self.units.output)
         result = self._form("", self.design.output_maps, constant, scaling, self.plan.output, values)
@@ -99,8 +134,13 @@ class Circuit:
         # intervals, such as those of small inputs beside larger constants, are not declared.
         return with_errors(result, (math.nan, _ARGUMENT_ERROR))
 
+    @cached_property
+    def _last_users(self) -> dict[str, str]:
+        """The last cut that reads each cut."""
+        return {name: cut.name for cut in self.network.cuts if cut.form is not None for name in cut.form.maps}
+
     def _product(self, cut: Cut, values: Mapping[str, Any]) -> Any:
-        """Returns the product of two cuts."""
+        """Returns the product of two cuts, whose values have guards."""
         place = self.plan.places[cut.name]
         one, two = (
             _lowered(values[m.source], place.form)
@@ -109,7 +149,25 @@ class Circuit:
             for m in self.design.maps[cut.name]
         )
         y = with_errors((one * two).within((-1.0, 1.0)), (math.nan, _ARGUMENT_ERROR))
-        return _lowered(self._bootstrapped(y, 1.0, place.value) if place.after else y, place.value)
+        return _lowered(self._bootstrapped(cut.name, y, 1.0, place.value) if place.after else y, place.value)
+
+    @cached_property
+    def _factors(self) -> dict[str, str]:
+        """The linear cuts that products read. Those that compute their values have guards."""
+        return self.network.factors()
+
+    def _factor(self, name: str, u: Any, text: str) -> Any:
+        """Returns the value of a linear cut that products read."""
+        u = with_errors(u.within((-1.0, 1.0))._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
+        if text and not self._factors[name]:
+            u = u._with_guards(u._polynomial([0.0, 1.0], "chebyshev", text))
+        return u
+
+    def _guarded(self, x: Any, text: str) -> Any:
+        """Returns values that a bootstrap follows, with a guard of [-1, 1], which takes a level."""
+        x = with_errors(x.within((-1.0, 1.0))._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
+        x = with_errors(x._polynomial([0.0, 1.0], "chebyshev", text), (math.nan, _ARGUMENT_ERROR))
+        return x.within((-1.0, 1.0))
 
     def _activated(self, cut: Cut, values: Mapping[str, Any]) -> Any:
         """Returns the value of an activation."""
@@ -117,24 +175,44 @@ class Circuit:
         place = self.plan.places[name]
         assert form is not None
         u = self._form(name, self.design.maps[name], form.constant, self.units.arguments[name], place.form, values)
+        fitted = self.polynomials[name]
+        text = self._guard_name(name, cut.label) if self.guard else ""
+        if fitted.is_identity and not place.before and name in self._factors:
+            return _lowered(self._factor(name, u, text), place.value)
+        if fitted.is_identity and not place.before:  # right for all values, so there is no guard and no declared bound
+            return _lowered(with_errors(u, (math.nan, math.nan)), place.value)
+        if fitted.is_identity:
+            return _lowered(self._bootstrapped(name, self._guarded(u, text), 1.0, place.value), place.value)
         u = u.within((-1.0, 1.0))
         if place.before:
-            u = _lowered(self._bootstrapped(u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
-        fitted = self.polynomials[name]
-        if fitted.is_identity and not (place.before or place.after):
-            return _lowered(with_errors(u, (math.nan, _ARGUMENT_ERROR)), place.value)
-        text = _guarded_text(cut.label, fitted) if self.guard else ""
-        coefficients = [c / self.units.values[name] for c in fitted.coefficients]
+            u = _lowered(self._bootstrapped(name, u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
+        coefficients, (low, high) = self._activations[name]
         u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
         y = with_errors(u._polynomial(coefficients, "chebyshev", text), (math.nan, math.nan))
         if place.after:
-            low, high = _bound(fitted, self.units.values[name])
-            y = self._bootstrapped(y.within((low, high)), max(-low, high), place.value)
+            y = self._bootstrapped(name, y.within((low, high)), max(-low, high), place.value)
         return _lowered(y, place.value)
 
-    def _bootstrapped(self, x: Any, bound: float, level: int) -> Any:
-        """Returns values of at most `bound`, bootstrapped to a level."""
-        return x.bootstrap(bound, level=max(level, self.parameters.bootstrapping_level))
+    def _guard_name(self, name: str, label: str) -> str:
+        """Returns the name of the guard of an argument: the node and the interval."""
+        middle, half = self.units.arguments.get(name, (0.0, self.units.values[name]))
+        return f"{label} on [{middle - half:.4g}, {middle + half:.4g}]"
+
+    @cached_property
+    def _activations(self) -> dict[str, tuple[list[float], tuple[float, float]]]:
+        """The coefficients in units, and the bounds of values."""
+        made = {}
+        for name, fitted in self.polynomials.items():
+            unit = self.units.values[name]
+            made[name] = ([c / unit for c in fitted.coefficients], _bound(fitted, unit))
+        return made
+
+    def _bootstrapped(self, name: str, x: Any, bound: float, level: int) -> Any:
+        """Returns values of a cut of at most `bound`, bootstrapped to a level. Values repeat with the layout's period."""
+        layout = self.design.layouts[name]
+        repeated = layout.period * layout.share
+        period = repeated if repeated < layout.slots else None
+        return x.bootstrap(bound, level=max(level, self.parameters.bootstrapping_level), period=period)
 
     def _form(
         self,
@@ -147,7 +225,6 @@ class Circuit:
     ) -> Any:
         """Returns (maps + constant - middle) / half at a level."""
         middle, half = scaling
-        target = self.design.layouts[name] if name else self.design.output
         filled = name != "" and self.plan.places[name].filled
         total: Any = None
         for m in maps:
@@ -157,8 +234,23 @@ class Circuit:
             else:
                 part = self._transformed(name, m, unit, level, values[m.source], filled)
             total = part if total is None else total + part
-        offset = target.spread((constant - middle) / half, -self._unused(maps, half))
-        return total + offset if np.any(offset) else total
+        offset = self._constant(name, maps, (constant - middle) / half, half, total)
+        return total if offset is None else total + offset
+
+    def _constant(self, name: str, maps: tuple[Map, ...], values: Floats, half: float, x: Any) -> Any:
+        """Returns the encoded constant of a form for a tensor (ciphertexts,) or (ciphertexts, groups); None for zeros."""
+        key = (name, x.level, x.scale)
+        if key in self._constants:
+            return self._constants[key]
+        target = self.design.layouts[name] if name else self.design.output
+        slots = target.spread(values, -self._unused(maps, half))
+        made: Any = None
+        if np.any(slots):
+            shaped = slots if x.ndim == 1 else slots[:, None]
+            made = ckks.encode(self.parameters, shaped, level=x.level, scale=x.scale)
+        if not self.lean:
+            self._constants[key] = made
+        return made
 
     def _unused(self, maps: tuple[Map, ...], half: float) -> float:
         """Returns the sum of maps in the slots that the layout does not use: there activations have their value at the
@@ -174,20 +266,23 @@ class Circuit:
         return math.prod(0.0 if m.factor is None else self._unused_value(m.source) for m in maps) if maps else 0.0
 
     def _transformed(self, name: str, m: Map, unit: float, level: int, x: Any, filled: bool) -> Any:
-        """Returns a map by diagonals of a tensor (ciphertexts,)."""
+        """Returns a map by diagonals of a tensor (ciphertexts,) or (ciphertexts, groups)."""
+        several = x.ndim == 2
+        y = _paired(x) if several else x
         for key, above, blocks, factor in self._parts(name, m, unit, filled):
-            x = self._transform(key, blocks, factor, level + above)(x)
+            y = self._transform(key, blocks, factor, level + above)(y)
             for step in next(iter(blocks.values())).folds:
-                x = x + x.rotate(step)
-        return x
+                y = y + y.rotate(step)
+        return _separated(y, x.shape[1]) if several else y
 
     def _parts(self, name: str, m: Map, unit: float, filled: bool) -> Iterator[tuple[_Key, int, Blocks, float]]:
         """Yields the matrices of a map: key, levels of the operand above the result, diagonals, and their factor."""
+        paired = _PAIRED if self.design.groups > 1 else 1.0
         if filled and m.filled is not None:
             yield (name, m.source, "spread"), 2, {(0, 0): m.filled.spread}, 1.0
-            yield (name, m.source, "filled"), 1, {(0, 0): m.filled.matrix}, unit
+            yield (name, m.source, "filled"), 1, {(0, 0): m.filled.matrix}, unit * paired
         elif m.diagonals:
-            yield (name, m.source, ""), 1, m.diagonals, unit
+            yield (name, m.source, ""), 1, m.diagonals, unit * paired
 
     def prepare(self) -> None:
         """Encodes all matrices now, instead of at the first call. Does nothing with `lean`."""
@@ -196,13 +291,17 @@ class Circuit:
         for cut in self.network.cuts:
             if cut.is_product:
                 for m in self.design.maps[cut.name]:
-                    half = self.units.values[m.source]
-                    self._encode(cut.name, (m,), half, self.plan.places[cut.name].form, False)
+                    self._encode(cut.name, (m,), self.units.values[m.source], self.plan.places[cut.name].form, False)
             elif cut.form is not None:
                 half = self.units.arguments[cut.name][1]
                 place = self.plan.places[cut.name]
                 self._encode(cut.name, self.design.maps[cut.name], half, place.form, place.filled)
         self._encode("", self.design.output_maps, self.units.output, self.plan.output, False)
+
+    def forget(self) -> None:
+        """Frees encoded matrices and constants. The next call makes them again."""
+        self._encoded.clear()
+        self._constants.clear()
 
     def _encode(self, name: str, maps: tuple[Map, ...], half: float, level: int, filled: bool) -> None:
         for m in maps:
@@ -210,10 +309,10 @@ class Circuit:
                 self._transform(key, blocks, factor, level + above)
 
     def _is_compact(self) -> bool | None:
-        """Tells whether matrices are compact: as requested, or if all of them would take more than half of the memory."""
+        """Tells whether matrices are compact: as requested, or if all of them would take too much of the free memory."""
         if self.compact is None and not self.lean and not self._encoded:
-            large = matrix_bytes(self.parameters, self.design, self.plan)
-            self.compact = True if 2 * large > self.parameters.free_memory else None
+            nbytes = matrix_bytes(self.parameters, self.design, self.plan)
+            self.compact = is_large(nbytes, self.parameters.free_memory)
         return self.compact
 
     def _transform(self, key: _Key, blocks: Blocks, unit: float, level: int) -> Any:
@@ -229,17 +328,44 @@ class Circuit:
         return made
 
 
-def _guarded_text(label: str, fitted: Polynomial) -> str:
-    return f"{label} on [{fitted.low:.4g}, {fitted.high:.4g}]"
+def _paired(x: Any) -> Any:
+    """Returns a tensor (ciphertexts, groups) whose neighbouring groups are real and imaginary parts: half the groups."""
+    count = x.shape[1]
+    if count == 1:
+        return x
+    pairs = x[:, 0 : count - 1 : 2] + x[:, 1::2] * 1j
+    return pairs if count % 2 == 0 else concatenate([pairs, x[:, -1:]], axis=1)
+
+
+def _separated(y: Any, count: int) -> Any:
+    """Returns twice the groups (ciphertexts, count) of pairs (ciphertexts, half of them)."""
+    if count == 1:
+        return y + y
+    parts = y._doubled_parts()  # [parts, ciphertexts, pairs]
+    every = parts.transpose(1, 2, 0).reshape(y.shape[0], -1)
+    return every[:, :count]
+
+
+def is_large(nbytes: int, memory: int) -> bool:
+    """Tells whether matrices of `nbytes` bytes are compact on a device with `memory` free bytes.
+
+    >>> is_large(8 << 30, 8 << 30)
+    True
+    """
+    return nbytes > _MATRIX_SHARE * memory
 
 
 def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
-    """Returns the bytes of the encoded matrices: words of the level's and the special primes, once per period."""
+    """Returns the bytes of the encoded matrices and constants. Matrices have words of the level's and the special primes,
+    once per period."""
     special = len(p._core.spec.special)
     total = 0
     for result, above, matrix in matrices(design, plan):
         words = p._core.level_limbs(min(result + above, p.levels)) + special
         total += matrix.count * 2 * matrix.period * words * p.word_size // 8
+    forms = [(design.layouts[name], plan.places[name].form) for name in design.maps]
+    for layout, level in (*forms, (design.output, plan.output)):
+        total += layout.ciphertexts * p.n * p._core.level_limbs(level) * p.word_size // 8
     return int(total)
 
 
@@ -267,7 +393,7 @@ def level_rotations(parameters: ckks.Parameters, design: Design, plan: Plan) -> 
     return {level: sorted(some) for level, some in sorted(steps.items()) if some}
 
 
-@functools.lru_cache(maxsize=256)
+@lru_cache(maxsize=256)
 def level_key_bytes(p: ckks.Parameters, level: int) -> int:
     """Returns the bytes of a rotation key for a level."""
     return Counter(p, level).rotation_key_bytes()
@@ -279,7 +405,8 @@ def transform_of(
     """Encodes the diagonals times `unit` for operands of a level. `shape` has the ciphertexts of output and input."""
     some = next(iter(blocks.values()))
     period = some.period if some.period < parameters.slots else None
-    made = {name: _entries(diagonals, unit) for name, diagonals in blocks.items()}
+    by_input = sorted(blocks.items(), key=lambda item: item[0][::-1])  # the triplets of an input are made once
+    made = {name: _entries(diagonals, unit) for name, diagonals in by_input}
     if shape == (1, 1):
         return ckks.LinearTransform.from_diagonals(
             parameters, made[0, 0], period=period, level=level, baby=some.baby, compact=compact
@@ -290,7 +417,8 @@ def transform_of(
 
 def _entries(diagonals: Diagonals, unit: float) -> dict[int, Floats]:
     """Returns diagonals times a factor, by their numbers."""
-    values = diagonals.values() * unit
+    values = diagonals.values()
+    values *= unit
     return {int(k): values[i] for i, k in enumerate(diagonals.numbers)}
 
 
@@ -321,7 +449,8 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
     """Chooses the units of values, so that additions in place need no multiplication.
 
     `largest` has the largest magnitudes of the input and of the output."""
-    arguments = {name: ((p.low + p.high) / 2, (p.high - p.low) / 2) for name, p in polynomials.items()}
+    arguments = arguments_of(polynomials)
+    _share(network, design, arguments)
     name = network.cuts[0].name
     output = largest["output"]
     values: dict[str, float] = {}
@@ -330,8 +459,11 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
         if cut.is_product:
             values[cut.name] = math.prod(values[m.source] for m in design.maps[cut.name])
             continue
+        if cut.node is not None and cut.is_linear:
+            values[cut.name] = arguments[cut.name][1]
+            continue
         top = largest["input"] if cut.name == name else _largest(polynomials[cut.name])
-        if cut.name in factors:  # in [-1, 1], so that the product is, too; the identity is its argument
+        if cut.name in factors:  # in [-1, 1], so that the product is, too
             values[cut.name] = top
             continue
         wanted = [
@@ -347,6 +479,22 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
     return Units(values, arguments, output)
 
 
+def arguments_of(polynomials: Mapping[str, Polynomial]) -> dict[str, tuple[float, float]]:
+    """Returns the middle and half the length of the interval of each activation."""
+    return {name: ((p.low + p.high) / 2, (p.high - p.low) / 2) for name, p in polynomials.items()}
+
+
+def _share(network: Network, design: Design, arguments: dict[str, tuple[float, float]]) -> None:
+    """Enlarges the units of values without an activation, so that chains of additions in place need no multiplication."""
+    linear = [cut.name for cut in network.activations if cut.is_linear]
+    pairs = [(m.source, name, m.factor) for name in linear for m in design.maps[name] if m.source in linear]
+    for some in (pairs, pairs[::-1]):
+        for source, name, factor in some:
+            if factor is not None and factor > 0:
+                half = max(arguments[source][1] * factor, arguments[name][1])
+                arguments[source], arguments[name] = (0.0, half / factor), (0.0, half)
+
+
 def _largest(fitted: Polynomial) -> float:
     x = np.linspace(fitted.low, fitted.high, 4097)
-    return fitted.high if fitted.is_identity else max(float(np.abs(fitted(x)).max()), 1e-300)
+    return max(float(np.abs(fitted(x)).max()), 1e-300)

@@ -53,19 +53,20 @@ class NetworkReport(HtmlRepr):
     diagonals: int  #: diagonals of all matrices
     rotations: int  #: rotations of all matrices
     target: str  #: name of the profile of `seconds`
-    #: predicted seconds of one call on the target, with encoded matrices. All threads of the target work: on the profile
-    #: two-cores a call takes twice as many seconds of processor time.
+    #: predicted seconds of one call for a full request on the target, with encoded matrices. All threads of the target
+    #: work: on the profile two-cores a call takes twice as many seconds of processor time.
     seconds: float
-    matrix_bytes: int  #: bytes of the encoded matrices
+    matrix_bytes: int  #: bytes of the encoded matrices and constants
     key_bytes: int  #: bytes of the evaluation keys in memory
+    work_bytes: int  #: about the bytes of the tensors of one call
     loss: Loss  #: loss on calibration samples, in the simulation
     activations: tuple[Approximated, ...]
     reveals: str  #: facts about the model that a client's half contains
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of keys and encoded matrices of a server."""
-        return self.matrix_bytes + self.key_bytes
+        """Bytes of keys, encoded matrices and the tensors of one call, in a server's memory."""
+        return self.matrix_bytes + self.key_bytes + self.work_bytes
 
     def _rows(self) -> Rows:
         agreement = "" if self.loss.agreement is None else f"; same class {100 * self.loss.agreement:.2f}%"
@@ -73,7 +74,7 @@ class NetworkReport(HtmlRepr):
             ("scheme", f"{self.scheme}, {self.parameters}"),
             ("levels", f"{self.levels} of the input, {self.bootstraps} bootstraps"),
             ("matrices", f"{self.diagonals:,} diagonals, {self.rotations:,} rotations, {readable_bytes(self.matrix_bytes)}"),
-            ("keys", readable_bytes(self.key_bytes)),
+            ("keys", f"{readable_bytes(self.key_bytes)}, and {readable_bytes(self.work_bytes)} for the tensors of a call"),
             ("time", f"about {self.seconds:.3g} s on {self.target}"),
             (
                 "loss",

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from heliograph.ml.errors import AccuracyError, ModelError
 from heliograph.ml.networks.calibration import Calibration
-from heliograph.ml.networks.cuts import Network
+from heliograph.ml.networks.cuts import Cut, Network
 from heliograph.ml.networks.evaluation import function_of, is_relative
-from heliograph.ml.networks.fitting import DEGREES, Polynomial, fit
+from heliograph.ml.networks.fitting import DEGREES, Observed, Polynomial, fit, identity
 from heliograph.ml.networks.sets import Choice, Chooser
-from heliograph.ml.networks.simulation import Simulator, bootstrapped_cuts, noise_of
+from heliograph.ml.networks.simulation import Simulator, noise_of
 
 _SAMPLES = 512  # maximum samples of one simulation
 _FEW = 64  # samples of a first simulation, which refuses degrees that are far too low
@@ -86,15 +86,18 @@ class Search:
             cut = next(cut for cut in self._network.activations if cut.name == name)
             assert cut.node is not None
             exact, seen = cut.node.attributes["function"] == "square", self._calibration.seen[name]
-            if cut.node.attributes["function"] == "identity":
-                self._fits[name, degree] = Polynomial.identity(max(-seen.interval[0], seen.interval[1]))
-                return self._fits[name, degree]
             try:
-                made = fit(function_of(cut.node), seen, 2 if exact else degree, is_relative(cut.node))
+                made = self._fit(cut, seen, 2 if exact else degree)
             except ValueError as error:
                 raise ModelError(f"cannot compile node {cut.label}: {error}; narrow margin= or scale its argument") from None
             self._fits[name, degree] = made
         return self._fits[name, degree]
+
+    @staticmethod
+    def _fit(cut: Cut, seen: Observed, degree: int) -> Polynomial:
+        """Returns the polynomial of a cut. Raises ValueError if its function is not finite on the interval."""
+        assert cut.node is not None
+        return identity(seen) if cut.is_linear else fit(function_of(cut.node), seen, degree, is_relative(cut.node))
 
     def polynomials(self, degrees: Mapping[str, int]) -> dict[str, Polynomial]:
         """Returns the polynomials of all activations."""
@@ -103,9 +106,9 @@ class Search:
     def loss(self, polynomials: Mapping[str, Polynomial], choice: Choice | None = None, samples: int = _SAMPLES) -> Loss:
         """Returns the loss on the first calibration samples, with the noise of a chosen set."""
         noise = None if choice is None else noise_of(choice.parameters, choice.plan)
-        bootstrapped = frozenset[str]() if choice is None else bootstrapped_cuts(choice.plan)
-        simulator = Simulator(self._network, polynomials, noise, bootstrapped)
-        return loss_of(self._calibration, self._kind, *simulator.outputs(self._calibration.samples[:samples]))
+        some = self._calibration.samples[:samples]
+        simulator = Simulator(self._network, polynomials, noise, None if choice is None else choice.plan)
+        return loss_of(self._calibration, self._kind, *simulator.outputs(some))
 
     def _is_hopeless(self, polynomials: Mapping[str, Polynomial], accuracy: float) -> bool:
         """Tells whether few samples show already that the loss is beyond `accuracy`."""

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from heliograph import _core, ckks
 from heliograph.ml.networks.cuts import Network
-from heliograph.ml.networks.design import Design, Map, design_of
+from heliograph.ml.networks.design import MOST_CIPHERTEXTS, Design, Map, design_of
 from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.forecast import products_of, seconds_of
+from heliograph.ml.networks.layouts import power
 from heliograph.ml.networks.placing import Limits, Plan, Reads, Step, place
 from heliograph.ml.networks.program import Circuit, Units, is_one, units_of
 from heliograph.ml.profile import Profile
@@ -21,6 +22,8 @@ _PRECISION = 17  # bits of products of sets without bootstraps; values are at mo
 _INTEGER_BITS = 6  # bits of room of these sets, for the guards
 _MOST_LEVELS = 45  # more levels fit no set without bootstraps
 _SMALLEST, _LARGEST = 12, 16  # log2 of ring degrees
+_MOST_DESIGNS = 4  # layouts in memory; those of ResNet-20 take 0.7 GB for each number of places
+_SHARE_GAIN = 0.02  # least share of the seconds that more samples in a ciphertext must save
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class Choice:
 
 
 class Chooser:
-    """Finds the cheapest set of a network, by the seconds of a profile. Layouts for each number of slots are made once."""
+    """Finds the cheapest set of a network, by the seconds of a profile for requests of `batch` samples. Recent layouts for a
+    number of places of a sample are kept. `share` sets the number of samples in a ciphertext, a power of two."""
 
     def __init__(
         self,
@@ -43,17 +47,27 @@ class Chooser:
         batch: int,
         parameters: ckks.Parameters | None = None,
         profile: Profile | None = None,
+        compact: bool | None = None,
+        share: int | None = None,
     ) -> None:
         self._network, self._largest, self._batch, self._given = network, largest, batch, parameters
-        self._profile = profile
+        self._profile, self._compact, self._share = profile, compact, share
         self._designs: dict[int, Design] = {}
         self._sets: dict[object, ckks.Parameters | None] = {}
+        self._best_shares: dict[ckks.Parameters, int] = {}
 
-    def design(self, slots: int) -> Design:
-        """Returns the layouts for a number of slots."""
-        if slots not in self._designs:
-            self._designs[slots] = design_of(self._network, slots, self._batch)
-        return self._designs[slots]
+    def design(self, slots: int, share: int = 1) -> Design:
+        """Returns the layouts for a number of slots, which `share` samples share."""
+        places = slots // share
+        found = self._designs.pop(places, None)
+        self._designs[places] = design_of(self._network, places) if found is None else found
+        if len(self._designs) > _MOST_DESIGNS:
+            del self._designs[next(iter(self._designs))]
+        return self._designs[places].interleaved(self._batch, share)
+
+    def _shares(self, slots: int) -> list[int]:
+        """Returns the numbers of samples that may share ciphertexts."""
+        return [self._share] if self._share else [1 << i for i in range(min(power(self._batch), slots).bit_length())]
 
     def choose(self, polynomials: Mapping[str, Polynomial]) -> Choice | None:
         """Returns the cheapest choice; None if no set has the levels of the polynomials."""
@@ -63,13 +77,32 @@ class Chooser:
         return min(found, key=lambda one: one.plan.seconds, default=None)
 
     def _planned(self, parameters: ckks.Parameters, polynomials: Mapping[str, Polynomial]) -> Choice | None:
-        design = self.design(parameters.slots)
+        """Returns the choice for a set, with the number of samples in a ciphertext that takes the least time. Later calls
+        for the set keep this number."""
+        best: Choice | None = None
+        known = self._best_shares.get(parameters)
+        for share in self._shares(parameters.slots) if known is None else [known]:
+            if share > 1 and self.design(parameters.slots, share).most_ciphertexts > MOST_CIPHERTEXTS:
+                break
+            found = self._shared(parameters, polynomials, share)
+            if found is None:
+                continue
+            if best is not None and not found.plan.seconds < best.plan.seconds * (1 - _SHARE_GAIN):
+                break
+            best = found
+        if best is not None:
+            self._best_shares[parameters] = best.design.share
+        return best
+
+    def _shared(self, parameters: ckks.Parameters, polynomials: Mapping[str, Polynomial], share: int) -> Choice | None:
+        """Returns the choice for a set and a number of samples in a ciphertext; None if there is no plan."""
+        design = self.design(parameters.slots, share)
         units = units_of(self._network, design, polynomials, self._largest)
         plan = plan_of(self._network, design, units, polynomials, limits_of(parameters))
         if plan is None:
             return None
         if self._profile is not None:
-            circuit = Circuit(self._network, design, plan, polynomials, units, parameters)
+            circuit = Circuit(self._network, design, plan, polynomials, units, parameters, compact=self._compact)
             try:
                 plan = replace(plan, seconds=seconds_of(circuit, self._profile))
             except _core.ParameterError:  # sets without rates come last
@@ -97,8 +130,7 @@ class Chooser:
         """Returns the slots of the largest tensor, at most those of the largest ring degree."""
         design = self.design(1 << (_LARGEST - 1))
         periods = [layout.period for layout in (*design.layouts.values(), design.output)]
-        each = max(periods) * (1 << (self._batch - 1).bit_length())
-        return min(each, 1 << (_LARGEST - 1))
+        return min(max(periods), 1 << (_LARGEST - 1))
 
     def _without_bootstraps(self, polynomials: Mapping[str, Polynomial]) -> list[Choice | None]:
         made: list[Choice | None] = []
@@ -143,8 +175,9 @@ def plan_of(
 ) -> Plan | None:
     """Returns the levels and bootstraps of a network; None if they do not fit."""
     steps = []
+    columns = design.columns
     for cut in network.cuts:
-        count = design.layouts[cut.name].ciphertexts
+        count = design.layouts[cut.name].ciphertexts * design.groups
         if cut.form is None:
             steps.append(Step(cut.name, 0, 0, count, ()))
             continue
@@ -157,18 +190,20 @@ def plan_of(
             continue
         fitted = polynomials[cut.name]
         maps, half = design.maps[cut.name], units.arguments[cut.name][1]
-        filled = _reads(maps, units, half, True) if any(m.filled is not None for m in maps) else ()
-        reads = _reads(maps, units, half)
-        steps.append(Step(cut.name, fitted.depth, products_of(fitted.degree), count, reads, filled))
-    output = Step("", 0, 0, design.output.ciphertexts, _reads(design.output_maps, units, units.output))
+        filled = _reads(maps, units, half, columns, True) if any(m.filled is not None for m in maps) else ()
+        reads = _reads(maps, units, half, columns)
+        products = 0 if cut.is_linear else products_of(fitted.degree)
+        steps.append(Step(cut.name, fitted.depth, products, count, reads, filled, is_linear=cut.is_linear))
+    output = Step("", 0, 0, design.output.ciphertexts, _reads(design.output_maps, units, units.output, columns))
     return place(steps, output, limits)
 
 
-def _reads(maps: tuple[Map, ...], units: Units, half: float, filled: bool = False) -> Reads:
+def _reads(maps: tuple[Map, ...], units: Units, half: float, columns: int, filled: bool = False) -> Reads:
+    """Returns the maps of one argument for the search of levels, with the work of all columns of groups."""
     made = []
     for m in maps:
         free = m.factor is not None and is_one(m.factor * units.values[m.source] / half)
         parts = m.parts(filled)
         levels = max((above for above, _ in parts), default=0 if free else 1)
-        made.append((m.source, levels, float(sum(d.count for _, d in parts)), m.turns(filled)))
+        made.append((m.source, levels, float(columns * sum(d.count for _, d in parts)), columns * m.turns(filled)))
     return tuple(made)

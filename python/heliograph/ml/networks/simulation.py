@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,23 +24,22 @@ _LAYER_BITS = 17
 
 
 class Simulator:
-    """Evaluates a network with polynomials. Identities have no guard unless a bootstrap follows, because they are exact
-    outside their intervals, too; `bootstrapped` has the names of cuts with a bootstrap.
+    """Evaluates a network with polynomials.
 
     `noise` is the standard deviation of the error of each activation's argument, in half the length of its interval, by
-    the cut's name."""
+    the cut's name. `plan` has the bootstraps, which values without an activation must be inside their interval for."""
 
     def __init__(
         self,
         network: Network,
         polynomials: Mapping[str, Polynomial],
         noise: Mapping[str, float] | None = None,
-        bootstrapped: Container[str] = (),
+        plan: Plan | None = None,
     ) -> None:
         self._network, self._polynomials = network, polynomials
+        self._free = {name for name, p in polynomials.items() if p.is_identity and not (plan and plan.places[name].before)}
         self._graph = network.upto(network.result)
         self._noise = {} if noise is None else noise
-        self._bootstrapped = bootstrapped
 
     def outputs(self, samples: npt.NDArray[Any], seed: int = 0) -> tuple[npt.NDArray[Any], dict[str, npt.NDArray[np.int64]]]:
         """Returns the outputs [count, ...], and by cut the numbers of samples beyond its interval."""
@@ -56,9 +55,11 @@ class Simulator:
             sigma = self._noise.get(node.output, 0.0) * half
             if sigma:
                 x = x + (rng.standard_normal(x.shape, dtype=np.float32) * np.float32(sigma)).astype(x.dtype)
+            if node.output in self._free:
+                return x
             with np.errstate(all="ignore"):
                 far = ~(np.abs(x - middle) <= half * (1 + BEYOND))
-                if far.any() and not (fitted.is_identity and node.output not in self._bootstrapped):
+                if far.any():
                     found = np.flatnonzero(far.reshape(len(x), -1).any(axis=1))
                     beyond.setdefault(node.output, []).append(found + start)
                 return fitted(x)
@@ -69,11 +70,6 @@ class Simulator:
                 parts.append(evaluate(self._graph, part, approximated)[self._network.result])
             start += len(part)
         return np.concatenate(parts), {name: np.concatenate(found) for name, found in beyond.items()}
-
-
-def bootstrapped_cuts(plan: Plan) -> frozenset[str]:
-    """Returns the names of cuts whose argument or value is bootstrapped."""
-    return frozenset(name for name, place in plan.places.items() if place.before or place.after)
 
 
 def noise_of(parameters: ckks.Parameters, plan: Plan) -> dict[str, float]:
