@@ -16,7 +16,10 @@ from heliograph.ml.activations import FUNCTIONS
 from heliograph.ml.canonical import canonical
 from heliograph.ml.interpreter import run
 from heliograph.ml.networks import compile_graph
+from heliograph.ml.networks.cuts import network_of
+from heliograph.ml.networks.design import design_of
 from heliograph.ml.networks.fitting import Observed, fit
+from heliograph.ml.networks.layouts import raster, strided
 from heliograph.ml.networks.program import level_key_bytes
 from heliograph.ml.read.onnx import read_onnx
 from heliograph.programs import forecast as forecasting
@@ -53,6 +56,29 @@ def test_random_networks_run_encrypted_as_simulated(tmp_path: Path) -> None:
         keys = model.keys(secret)
         assert keys.nbytes == model.report.key_bytes
         np.testing.assert_allclose(model.run(secret, x[:1], keys), model.simulate(x[:1]), atol=1e-3)
+
+
+def test_each_value_of_a_random_network_has_a_place_of_its_own() -> None:
+    for seed in (4018, 5063, *range(60)):
+        try:
+            network = network_of(canonical(read_onnx(held_graphs.random_network(seed))))
+        except ModelError:
+            continue
+        design = design_of(network, 1 << 13)
+        for layout in (*design.layouts.values(), design.output):
+            assert len(np.unique(layout.places)) == len(layout.places), f"seed {seed}: {layout}"
+            assert layout.places.max() < layout.period, f"seed {seed}: {layout}"
+
+
+@pytest.mark.parametrize("sizes", [(1, 16), (2, 8), (3, 2), (16, 1), (2, 2)])
+def test_strides_over_short_axes(sizes: tuple[int, int]) -> None:
+    for strides in ((4, 4), (2, 4), (1, 2), (8, 8)):
+        source = raster((4, *sizes), 1 << 12)
+        shape = (40, *(-(-n // s) for n, s in zip(sizes, strides, strict=True)))
+        made = strided(source, strides, shape)
+        assert made is not None
+        assert len(np.unique(made.places)) == len(made.places)
+        assert made.places.max() < made.period
 
 
 def test_key_bytes_of_sets_with_one_prime_a_digit() -> None:
