@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.papers import al_badawi, coprocessor, frame, kim, morshed, slow_network
-from benchmarks.report import models, operations, readme, results, services, tfhe, workloads
+from benchmarks.report import held_out, models, operations, readme, results, services, tfhe, workloads
 from benchmarks.report.render import Reports, Writer
 from benchmarks.report.results import Report
 
@@ -22,6 +22,7 @@ TABLES: dict[str, Writer] = {
         tfhe,
         services,
         models,
+        held_out,
         readme,
         al_badawi,
         coprocessor,
@@ -54,6 +55,9 @@ KINDS = {
     "estimators": "estimators",
     "trees": "trees",
     "models": "models",
+    "held out": "held-out networks",
+    "held files": "held-out files",
+    "networks beside": "networks beside others",
     "level-keys": "level keys",
     "slow-network": "slow network",
 }

@@ -263,8 +263,10 @@ def test_bad_calls_are_refused(network: NetworkModel, owner: Any, keys: Any) -> 
 
 def test_what_cannot_be_compiled() -> None:
     x = images(64, shape=(12,))
+    steep = Builder((12,))
+    step = steep.activation(steep.dense("x", 16), "hard_sigmoid", alpha=500.0, beta=0.5)
     with pytest.raises(AccuracyError, match="calibrate="):
-        compile_graph(perceptron(), x, accuracy=0.0, margin=16)
+        compile_graph(steep.graph(steep.dense(step, 4)), x, accuracy=0.0, margin=4)
     with pytest.raises(hg.ParameterError, match="accuracy must be"):
         compile_graph(perceptron(), x, accuracy=-1)
     with pytest.raises(hg.ParameterError, match="there is no profile"):

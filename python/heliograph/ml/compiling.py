@@ -316,12 +316,12 @@ def _network(model: Any, calibrate: Any, options: dict[str, Any]) -> Model:
         return compile_graph(model, calibrate, **options)
     samples, labels = _split(calibrate)
     if isinstance(model, (str, os.PathLike)):
-        raw = read_onnx(path_of(model))
+        raw = read_onnx(path_of(model), sample=_sample_shapes(samples))
     else:
         raw = read_torch(model, tuple(samples.values()) if isinstance(samples, Mapping) else calibrate)
         if isinstance(samples, Mapping):
             samples = dict(zip(raw.inputs, samples.values(), strict=True))
-    if not raw.dtypes and len(raw.inputs) == 1:
+    if len(raw.inputs) == 1 and raw.inputs[0] not in raw.dtypes:
         return compile_graph(canonical(raw), calibrate, **options)
     parts = partition(raw)
     preparation = Preparation.of(parts, samples, float(options.get("margin", 1.3)))
@@ -338,6 +338,16 @@ def _split(calibrate: Any) -> tuple[Any, Any]:
         if isinstance(samples, Mapping) or np.ndim(samples) > np.ndim(labels):
             return samples, labels
     return calibrate, None
+
+
+def _sample_shapes(samples: Any) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of one sample by input, "" for the only one. They give the sizes that a file leaves open."""
+    try:
+        if isinstance(samples, Mapping):
+            return {str(name): tuple(np.shape(values)[1:]) for name, values in samples.items()}
+        return {"": tuple(np.shape(samples)[1:])}
+    except ValueError:  # lists of different lengths, which the calibration refuses
+        return {}
 
 
 def _require_accuracy(model: EstimatorModel | EnsembleModel, accuracy: float | None) -> None:

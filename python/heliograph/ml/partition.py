@@ -110,7 +110,10 @@ def partition(graph: Graph) -> Partition:
     made = {node.output for node in outside}
     for name in graph.outputs:
         if name not in made:
-            raise ModelError(f"output {name} depends on no layer: the client alone computes it; select other outputs=")
+            raise ModelError(
+                f"output {name} depends on no layer: the client alone computes it; select other outputs by "
+                "read_onnx(path, outputs=[...])"
+            )
     cut = dict.fromkeys(name for node in outside for name in node.inputs if name in known)
     for name in cut:
         if name in graph.dtypes:

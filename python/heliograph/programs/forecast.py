@@ -26,8 +26,9 @@ LONG = 60.0
 
 _IN_CACHE = 1 << 21  # bytes that caches hold, which cost no memory traffic
 _LARGE = 1 << 25  # bytes of a result that exceeds caches
+_EXPOSED = 0.5  # share of the reads of keys and plaintexts that does not overlap with products, as measured on two cores
 _MANY = 8  # minimum simultaneous bootstraps of a measurement
-_PLAUSIBLE_RATIOS = (0.5, 4.0)  # range of measured over predicted time; outside it the measurement was disturbed
+_PLAUSIBLE_RATIOS = (0.1, 4.0)  # range of measured over predicted time: other load disturbs both measurements
 _LONGEST, _FEWEST, _MOST = 0.2, 5, 25  # seconds, minimum and maximum runs of a measurement
 
 
@@ -277,15 +278,21 @@ class _Ring:
     call_seconds: float = 0.0  # additional seconds of a call
     byte: float = 0.0  # additional seconds of a byte of memory beyond caches
 
+    key_bytes: int = 0  # bytes of one key
+
     def seconds(self, core: Any, operand_bytes: int | None) -> float | None:
         """Returns the predicted seconds of a program, or of a part of a program, whose operands cost no memory traffic.
         Returns None if there are no rates.
 
+        Keys and plaintexts, which a program reads once, are beyond caches if they are large.
         """
         predicted = float(core.times[1])
         if not predicted:
             return None if sum(core.calls.values()) else 0.0
-        beyond = 0 if operand_bytes is None else max(0, operand_bytes + int(core.peak_bytes) - _IN_CACHE)
+        beyond: float = 0 if operand_bytes is None else max(0, operand_bytes + int(core.peak_bytes) - _IN_CACHE)
+        if operand_bytes is not None:
+            constants = core.constant_bytes + len(core.key_numbers) * self.key_bytes
+            beyond += _EXPOSED * max(0, min(constants, int(core.bytes_read)) - _IN_CACHE)
         calls: int = sum(core.calls.values())
         return self.factor * predicted + self.call_seconds * calls + self.byte * beyond
 
@@ -335,14 +342,15 @@ def _ring_rates(x: Any) -> _Ring:
     core, size = recorded(lambda a: a + a, several)
     byte = max(0.0, measured(lambda a: a + a, several) - core.times[1]) / (several.nbytes + size)
     del several
-    rates = _Ring(1.0, host_seconds, byte)
+    key_bytes = int(getattr(x.parameters, "switch_key_bytes", 0))
+    rates = _Ring(1.0, host_seconds, byte, key_bytes)
     try:
         core, _ = recorded(_product, one)
         expected = rates.seconds(core, one.nbytes)
         factor = measured(_product, one) / expected if expected else 1.0
     except _core.HeliographError:  # no keys or no level left: the forecast has no products either
         return rates
-    return _Ring(min(max(factor, _PLAUSIBLE_RATIOS[0]), _PLAUSIBLE_RATIOS[1]), host_seconds, byte)
+    return _Ring(min(max(factor, _PLAUSIBLE_RATIOS[0]), _PLAUSIBLE_RATIOS[1]), host_seconds, byte, key_bytes)
 
 
 def _product(one: Any) -> Any:

@@ -30,12 +30,27 @@ std::unique_ptr<const device::Form> CpuKernels::form(const device::ProductConsta
 
 namespace {
 
+template <std::size_t Run, class Word>
+void repeat_short_runs(const Word* from, std::size_t words, Word* to) {
+  for (std::size_t i = 0; i < words; ++i) {
+    for (std::size_t k = 0; k < Run; ++k) to[i * Run + k] = from[i];
+  }
+}
+
 template <class Word>
 void repeat_words(const Word* from, std::size_t run, std::size_t first, std::size_t count, Word* to) {
-  for (std::size_t i = 0; i < count;) {
-    const std::size_t some = std::min(run - (first + i) % run, count - i);
-    std::fill_n(to + i, some, from[(first + i) / run]);
+  from += first / run;
+  std::size_t left = run - first % run;
+  if (left == run && count % run == 0) {  // short runs without a call for each
+    if (run == 2) return repeat_short_runs<2>(from, count / 2, to);
+    if (run == 4) return repeat_short_runs<4>(from, count / 4, to);
+    if (run == 8) return repeat_short_runs<8>(from, count / 8, to);
+  }
+  for (std::size_t i = 0; i < count; ++from) {
+    const std::size_t some = std::min(left, count - i);
+    std::fill_n(to + i, some, *from);
     i += some;
+    left = run;
   }
 }
 

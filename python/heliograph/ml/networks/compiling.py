@@ -9,6 +9,7 @@ import numpy as np
 
 from heliograph import _core, ckks
 from heliograph._common.arguments import count_of, flag, of_kind, readable_bytes, real
+from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Graph
 from heliograph.ml.networks.calibration import Calibration, calibrated, require_classes, split
 from heliograph.ml.networks.cuts import Network, network_of
@@ -51,7 +52,8 @@ def compile_graph(
 
     `accuracy` limits the loss on the calibration samples, by simulation. With class numbers it is the share of right classes
     lost, without them the share of changed classes. For a regression it is the relative error of the outputs.
-    `classifies` tells whether the outputs are scores of classes; by default they are, if there are at least two. Several
+    `classifies` tells whether the outputs are scores of classes; by default they are, if there are at least two along one
+    axis, and outputs of several axes are numbers. Several
     sigmoids are probabilities of labels: `predict` returns 0 or 1 for each, and the loss is the share of samples with
     another label. With ``classifies=True`` the largest sigmoid is the class, without probabilities.
 
@@ -84,9 +86,13 @@ def compile_graph(
     samples, _ = split(calibrate, tuple(graph.shapes[graph.inputs[0]]))
     network = network_of(with_primitives(graph, samples, masks))
     calibration = calibrated(network, calibrate, margin)
-    several = int(np.prod(network.output.shape)) >= 2
+    several = len(_wide(network)) == 1
     if classifies is not None and flag(classifies, "classifies") and not several:
-        raise _core.ParameterError("classifies=True needs at least two outputs, one score for each class")
+        raise _core.ParameterError(
+            "classifies=True needs at least two outputs along one axis, one score for each class; the outputs have shape "
+            f"{network.output.shape}"
+        )
+    _require_classes_along_one_axis(network)
     output = _output(network, several, classifies)
     if calibration.labels is not None and output.kind != "class":
         why = "several sigmoids, a probability of each label" if output.kind == "labels" else "numbers and no scores"
@@ -117,8 +123,27 @@ def compile_graph(
     return NetworkModel(circuit, report, output)
 
 
+def _wide(network: Network) -> list[int]:
+    """Returns the sizes of the output's axes with more than one value."""
+    return [size for size in network.output.shape if size > 1]
+
+
+def _require_classes_along_one_axis(network: Network) -> None:
+    """Raises ModelError for a last softmax or argmax of one value, or of an output with several axes."""
+    if network.client and len(_wide(network)) != 1:
+        node = network.client[0]
+        raise ModelError(
+            f"cannot compile node {node.source or node.output} ({node.operation}): the last softmax or argmax must be of "
+            f"one axis of at least 2 scores, got an output of shape {network.output.shape}; remove the node, and apply it "
+            "to decrypted values"
+        )
+
+
 def _output(network: Network, several: bool, classifies: bool | None) -> Output:
     """Returns the mapping from outputs to predictions. Sigmoids are probabilities of labels, not scores of a softmax."""
+    labels = Output("labels", probability="average", offset=HALF)
+    if classifies is None and not several and network.has_sigmoids and len(_wide(network)) > 1:
+        return labels
     if not (several if classifies is None else classifies):
         return Output("values")
     applied = any(node.operation != "argmax" for node in network.client)
@@ -126,7 +151,7 @@ def _output(network: Network, several: bool, classifies: bool | None) -> Output:
         return Output("class", probability="softmax")
     if classifies or network.client:
         return Output("class")
-    return Output("labels", probability="average", offset=HALF)
+    return labels
 
 
 def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Loss, profile: Profile) -> NetworkReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,8 @@ _CACHED = 1 << 13  # numbers of one step of an evaluation, which a processor's c
 #: Weight of the points that carry no calibration value, relative to the calibration values as a whole.
 _FLOOR = 0.002
 #: Degrees of fits, by levels of the evaluation.
-DEGREES = (2, 3, 5, 7, 15, 31, 63)
+DEGREES = (2, 3, 5, 7, 15, 31, 63, 127, 255)
+_EVEN = 7  # largest degree of fits without more points near the ends of the interval, which keep the largest error small
 
 Function = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
@@ -156,8 +158,17 @@ def fit(function: Function, seen: Observed, degree: int, relative: bool = False)
     scale = max(float(np.abs(y).max()), 1e-300)
     if relative:
         weight = weight / np.maximum(np.abs(y) / scale, 1e-6)
-    matrix = chebyshev.chebvander(u, degree)
-    solution = np.linalg.lstsq(matrix * weight[:, None], y / scale * weight, rcond=None)[0]
+    points, values = u, y
+    if degree > _EVEN:
+        nodes = np.cos(np.pi * (np.arange(4 * degree) + 0.5) / (4 * degree))
+        points = np.concatenate([u, nodes])
+        values = np.concatenate([y, np.asarray(function((low + high) / 2 + (high - low) / 2 * nodes), dtype=np.float64)])
+        more = np.full(len(nodes), math.sqrt(_FLOOR / len(nodes)))
+        if relative:
+            more = more / np.maximum(np.abs(values[len(y) :]) / scale, 1e-6)
+        weight = np.concatenate([weight, more])
+    matrix = chebyshev.chebvander(points, degree)
+    solution = np.linalg.lstsq(matrix * weight[:, None], values / scale * weight, rcond=None)[0]
     coefficients = tuple(float(c) for c in _trimmed(solution) * scale)
     near = np.linspace(-1, 1, 4 * BINS + 1)
     exact = np.asarray(function((low + high) / 2 + (high - low) / 2 * near), dtype=np.float64)

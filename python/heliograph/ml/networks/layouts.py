@@ -174,8 +174,10 @@ def strided(source: Layout, strides: Sequence[int], shape: Shape) -> Layout | No
     blocks = power(max(high * row, wide * column))
     inside = [digit for digit in source.digits[0] if digit[1] < blocks and digit[0] > 1]
     gaps += inside
-    gaps += [(strides[1], column)] if strides[1] > 1 else []
-    gaps += [(strides[0], row)] if strides[0] > 1 else []
+    # The gaps of short axes end where the next axis begins.
+    columns, rows_between = (row // column, blocks // row) if high > 1 else (blocks // column, 1)
+    gaps += [(size, column)] if (size := min(strides[1], columns)) > 1 else []
+    gaps += [(size, row)] if (size := min(strides[0], rows_between)) > 1 else []
     count, digits = shape[0], []
     for size, distance in gaps:
         if count <= 1:

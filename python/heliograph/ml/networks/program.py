@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from heliograph import ckks
 from heliograph._common.functions import concatenate
 from heliograph.ckks.approximation import with_errors
+from heliograph.ml.costs import Counter
 from heliograph.ml.networks.cuts import Cut, Network
 from heliograph.ml.networks.design import Design, Map
 from heliograph.ml.networks.diagonals import Blocks, Diagonals
@@ -393,17 +393,10 @@ def level_rotations(parameters: ckks.Parameters, design: Design, plan: Plan) -> 
     return {level: sorted(some) for level, some in sorted(steps.items()) if some}
 
 
+@lru_cache(maxsize=256)
 def level_key_bytes(p: ckks.Parameters, level: int) -> int:
-    """Returns the bytes of a rotation key for a level: the fewest digits, and special primes of 2^3.5 times a digit."""
-    spec = p._core.spec
-    chain = [math.log2(prime) for prime in spec.chain[: p._core.level_limbs(level)]]
-    for digits in range(1, min(len(spec.digits), len(chain)) + 1):
-        ends = [len(chain) * j // digits for j in range(digits + 1)]
-        largest = max(sum(chain[a:b]) for a, b in pairwise(ends)) + 3.5
-        for special in range(1, len(spec.special) + 1):
-            if sum(math.log2(prime) for prime in spec.special[:special]) >= largest:
-                return digits * (len(chain) + special) * 2 * p.n * p.word_size // 8
-    return int(p.switch_key_bytes)
+    """Returns the bytes of a rotation key for a level."""
+    return Counter(p, level).rotation_key_bytes()
 
 
 def transform_of(

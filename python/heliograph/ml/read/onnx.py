@@ -28,15 +28,17 @@ def read_onnx(
     model: str | os.PathLike[str] | bytes | Any,
     *,
     shapes: Mapping[str, int | Sequence[int]] | None = None,
+    sample: Mapping[str, Sequence[int]] | None = None,
     outputs: Sequence[str] | None = None,
     limits: Limits | None = None,
 ) -> Graph:
     """Read an ONNX model: a path, the bytes of a file, or an `onnx.ModelProto`. Return its graph.
 
     Axis 0 of each input is the batch and becomes 1. `shapes` gives the size of other axes that the file leaves open, by
-    their name (``{"sequence": 128}``), or the whole shape of an input by its name. `outputs` selects outputs by name;
-    operators that they do not need are left out. The graph has `ONNX` operators without differences between opsets
-    (`interpreter.RAW`); operators of constants alone are computed.
+    their name (``{"sequence": 128}``), or the whole shape of an input by its name. `sample` has the shapes of one sample
+    without the batch, by input, for sizes that `shapes` does not give; "" names the only input. `outputs` selects outputs
+    by name; operators that they do not need are left out. The graph has `ONNX` operators without differences between
+    opsets (`interpreter.RAW`); operators of constants alone are computed.
 
     Raises FormatError for bytes that are not an ONNX model. Operators, types, shapes and versions that are not supported are
     a ModelError, which names the node. Raises ShapeError for `shapes` that do not fit, ImportError without the package onnx.
@@ -44,7 +46,7 @@ def read_onnx(
     limits = limits or Limits()
     budget = Budget(limits)
     proto = _proto(model, budget)
-    reader = _Reader(proto, _sizes(shapes), budget)
+    reader = _Reader(proto, _sizes(shapes), budget, {name: tuple(shape) for name, shape in (sample or {}).items()})
     return reader.graph(outputs)
 
 
@@ -106,8 +108,9 @@ def text(value: str | bytes) -> str:
 class _Reader:
     """Reads the operators of one file in order; holds the constants, shapes and dtypes of the values made so far."""
 
-    def __init__(self, proto: Any, sizes: dict[str, int | Shape], budget: Budget) -> None:
+    def __init__(self, proto: Any, sizes: dict[str, int | Shape], budget: Budget, sample: Mapping[str, Shape]) -> None:
         self.proto = proto.graph
+        self.sample = sample
         self.budget = budget
         self.sizes = sizes
         self.unused = set(sizes)
@@ -192,8 +195,10 @@ class _Reader:
                 raise _core.ShapeError(f"shapes[{name!r}] must have {len(tensor.shape.dim)} sizes, got {given}")
             return given
         if not tensor.HasField("shape"):
-            raise ModelError(f"input {printable(name)} has no shape; give shapes={{{name!r}: (1, ...)}}")
+            raise ModelError(f"input {printable(name)} has no shape; give shapes={{{name!r}: (1, ...)}} to read_onnx")
         shape = []
+        only = sum(value.name not in self.constants for value in self.proto.input) == 1
+        sample = self.sample.get(name, self.sample.get("", ()) if only else ())
         for axis, dim in enumerate(tensor.shape.dim):
             text(dim.dim_param)
             size = int(dim.dim_value) if dim.HasField("dim_value") else 0
@@ -205,11 +210,16 @@ class _Reader:
                 size = chosen
             elif size <= 0 and axis == 0:
                 size = 1
+            elif size <= 0 and len(sample) == len(tensor.shape.dim) - 1:
+                size = sample[axis - 1]
             if size <= 0:
                 which = printable(dim.dim_param) or f"{name}[{axis}]"
                 remedy = f"{dim.dim_param!r}: 128" if dim.dim_param else f"{name!r}: (1, ...)"
                 where = f"axis {axis} of input {printable(name)} ({which})"
-                raise ModelError(f"{where} has no fixed size; give shapes={{{remedy}}}")
+                raise ModelError(
+                    f"{where} has no fixed size; give shapes={{{remedy}}} to read_onnx, or samples of the full shape to "
+                    "hg.ml.compile"
+                )
             if axis == 0 and size != 1 and len(tensor.shape.dim) > 1 and dim.dim_param not in self.sizes:
                 raise ModelError(
                     f"axis 0 of input {printable(name)} must be a batch of 1 or open, got {size}; export the model with a "
