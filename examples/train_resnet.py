@@ -4,7 +4,8 @@ Networks
     resnet20          ReLU; He et al. (2016), section 4.2, with 1x1 convolutions as shortcuts of another shape
     resnet20-square   each activation is a polynomial of degree 2 per channel. Its terms of degree 1 and 2 are normalized
                       apart, as in AESPA (Park et al., 2022). The file has the folded form: scale, square, scale.
-    resnet18          ReLU, four stages of 64 to 512 channels, on images of 64 x 64 (enlarged by repetition of pixels)
+    resnet18          ReLU; the form for ImageNet: a convolution of 7 x 7 with stride 2, a maximum pool of 3 x 3 with stride 2, and
+                      four stages of 64 to 512 channels. The images have 64 x 64 pixels, each pixel repeated in 2 x 2.
 
 Data
     CIFAR-10 as JPEG files in --data (quality 75, lossy), as examples/train_cifar10.py reads it. All accuracies are of
@@ -12,10 +13,12 @@ Data
 
 File
     NAME.onnx: one input "image" [1, 3, height, width], normalized by the mean and deviation in the file's metadata, and one
-    output "logits" [1, 10]. Weights are stored as float16 and converted by Cast nodes. NAME.json: accuracies, settings.
+    output "logits" [1, 10]. Weights are stored as float16 and converted by Cast nodes; those of resnet18 as float32 (45 MB, too
+    large for the repository). NAME.json: accuracies, settings.
 
 Use
     python train_resnet.py --data DIR --network resnet20 --out resnet20.onnx     # two minutes on an H100
+    python train_resnet.py --data DIR --network resnet18 --out resnet18.onnx     # some minutes on an H100
 
     Needs numpy, pillow, onnx and PyTorch. A seed gives the same file on the same hardware and PyTorch.
 """
@@ -114,12 +117,14 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A stem, stages of blocks, the mean over the image, and a dense layer."""
+    """A stem, with a maximum pool in resnet18, stages of blocks, the mean over the image, and a dense layer."""
 
     def __init__(self, network: str) -> None:
         super().__init__()
         square, widths = network.endswith("square"), WIDTHS[network]
-        self.stem = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
+        large = network == "resnet18"
+        self.stem = nn.Conv2d(3, widths[0], 7, 2, 3, bias=False) if large else nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
+        self.pool: nn.Module = nn.MaxPool2d(3, 2, 1) if large else nn.Identity()
         self.norm = nn.Identity() if square else nn.BatchNorm2d(widths[0])
         self.act: nn.Module = Square(widths[0]) if square else nn.ReLU()
         blocks, inputs = [], widths[0]
@@ -132,7 +137,7 @@ class ResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits [images, 10] of normalized images [images, 3, height, width]."""
-        x = self.blocks(self.act(self.norm(self.stem(x))))
+        x = self.blocks(self.pool(self.act(self.norm(self.stem(x)))))
         return self.dense(functional.adaptive_avg_pool2d(x, 1).flatten(1))
 
 
@@ -196,30 +201,36 @@ def rounded(model: nn.Module) -> nn.Module:
     return model
 
 
-def write(model: nn.Module, path: Path, shape: tuple[int, ...], properties: dict[str, str]) -> None:
-    """Write an ONNX file with weights of 16 bits, for one image of this shape."""
+def write(model: nn.Module, path: Path, shape: tuple[int, ...], properties: dict[str, str], short: bool = True) -> None:
+    """Write an ONNX file for one image of this shape, with weights of 16 bits if `short`, else of 32 bits."""
     model = model.cpu().eval()
     torch.onnx.export(
         model, (torch.zeros(1, *shape),), str(path), input_names=["image"], output_names=["logits"],
         opset_version=17, **({"dynamo": False} if torch.__version__ >= "2.5" else {}),
     )  # fmt: skip
     proto = onnx.load(str(path))
+    if short:
+        shorten(proto)
+    helper.set_model_props(proto, properties)
+    onnx.checker.check_model(proto)
+    onnx.save(proto, str(path))
+
+
+def shorten(proto: onnx.ModelProto) -> None:
+    """Store the weights as float16, with Cast nodes that convert them to float32."""
     casts, kept = [], []
     for tensor in proto.graph.initializer:
         if tensor.data_type != TensorProto.FLOAT or len(numpy_helper.to_array(tensor).reshape(-1)) < 64:
             kept.append(tensor)
             continue
-        short = numpy_helper.from_array(numpy_helper.to_array(tensor).astype("float16"), tensor.name + "_half")
-        kept.append(short)
-        casts.append(helper.make_node("Cast", [short.name], [tensor.name], name=f"cast_{tensor.name}", to=TensorProto.FLOAT))
+        half = numpy_helper.from_array(numpy_helper.to_array(tensor).astype("float16"), tensor.name + "_half")
+        kept.append(half)
+        casts.append(helper.make_node("Cast", [half.name], [tensor.name], name=f"cast_{tensor.name}", to=TensorProto.FLOAT))
     del proto.graph.initializer[:]
     proto.graph.initializer.extend(kept)
     nodes = casts + list(proto.graph.node)
     del proto.graph.node[:]
     proto.graph.node.extend(nodes)
-    helper.set_model_props(proto, properties)
-    onnx.checker.check_model(proto)
-    onnx.save(proto, str(path))
 
 
 def main() -> None:
@@ -247,7 +258,9 @@ def main() -> None:
     seconds = time.monotonic() - start
     model.eval()
     fold(model)
-    rounded(model)
+    short = options.network != "resnet18"
+    if short:
+        rounded(model)
     report = {
         "network": options.network,
         "seed": options.seed,
@@ -260,7 +273,7 @@ def main() -> None:
         "test": accuracy(model, data.test, side),
         "original_4000": accuracy(model, data.original, side),
     }
-    write(model, options.out, (3, side, side), {"mean": json.dumps(MEAN), "deviation": json.dumps(DEVIATION)})
+    write(model, options.out, (3, side, side), {"mean": json.dumps(MEAN), "deviation": json.dumps(DEVIATION)}, short)
     options.out.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps(report))
 

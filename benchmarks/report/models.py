@@ -11,6 +11,8 @@ _NAMES = {
     "lenet5": "LeNet-5, MNIST",
     "resnet20": "ResNet-20, ReLU, CIFAR-10-JPEG-q75",
     "resnet20-square": "ResNet-20, squares, CIFAR-10-JPEG-q75",
+    "resnet18": "ResNet-18, ReLU, CIFAR-10-JPEG-q75 of 64 x 64 pixels",
+    "resnet18-random": "ResNet-18, ReLU, random weights, 64 x 64 pixels",
     "resnet20_cifar10_pre": "ResNet-20, ReLU, trained by others, CIFAR-10-JPEG-q75",
 }
 _STEPS = {

@@ -3,9 +3,11 @@
     HELIOGRAPH_DATA=/path python -m benchmarks.runners.models --out benchmarks/results/mine-models.jsonl
 
 HELIOGRAPH_DATA has MNIST in `mnist` and CIFAR-10 as JPEG streams in `cifar10` (examples/train_lenet.py, train_resnet.py). The networks
-are those of examples/models; --model adds another ONNX file of CIFAR-10, whose inputs have --mean and --deviation. Each network is
-compiled on training images with their classes. Then --images test images are simulated. Encrypted runs take the test images of the
-smallest margin between the best two classes, and as many random ones.
+are those of examples/models, and ResNet-18 of HELIOGRAPH_DATA/models/resnet18.onnx, which examples/train_resnet.py writes. With
+--random a ResNet-18 of random weights replaces a missing file: its times and memory are of interest, and not its accuracy. --model adds
+another ONNX file of CIFAR-10, whose inputs have --mean and --deviation. Each network is compiled on training images with their classes.
+Then --images test images are simulated. Encrypted runs take the test images of the smallest margin between the best two classes, and as
+many random ones.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import itertools
 import os
 import resource
 import statistics
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -40,6 +43,8 @@ from heliograph.ml.profile import profile_of
 from heliograph.ml.read.onnx import read_onnx
 
 MODELS = common.ROOT / "examples" / "models"
+TRAINED = Path(os.environ.get("HELIOGRAPH_DATA", ".")) / "models"  # files that are too large for the repository
+_RANDOM_ACCURACY = 0.1  # share of classes that a network of random weights may change
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,8 @@ class Case:
     margin: float = 1.5
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
     deviation: tuple[float, ...] = (1.0, 1.0, 1.0)
+    repeats: int = 1  #: copies of each pixel in a row and in a column
+    random: bool = False  #: whether the weights are random; then the loss is the share of changed classes
 
 
 #: Means and deviations of the channels in examples/train_resnet.py.
@@ -60,6 +67,7 @@ CASES = {
     "lenet5": Case(MODELS / "lenet5.onnx", "mnist", 0.005),
     "resnet20": Case(MODELS / "resnet20.onnx", "cifar10", 0.01, 1.3, *NORMAL),
     "resnet20-square": Case(MODELS / "resnet20-square.onnx", "cifar10", 0.01, 1.3, *NORMAL),
+    "resnet18": Case(TRAINED / "resnet18.onnx", "cifar10", 0.01, 1.3, *NORMAL, 2),
 }
 
 
@@ -88,6 +96,7 @@ def samples(case: Case, part: str, count: int, seed: int) -> tuple[Any, Any]:
     from PIL import Image
 
     pixels = np.stack([np.asarray(Image.open(io.BytesIO(images[i])).convert("RGB")) for i in some])
+    pixels = pixels.repeat(case.repeats, axis=1).repeat(case.repeats, axis=2)
     mean, deviation = np.array(case.mean, np.float32), np.array(case.deviation, np.float32)
     return ((pixels.astype(np.float32) / 255 - mean) / deviation).transpose(0, 3, 1, 2), labels[some].astype(np.int64)
 
@@ -239,7 +248,15 @@ def measure(name: str, case: Case, given: Any) -> Iterator[dict[str, Any]]:
     graph = canonical(read_onnx(case.path))
     compact = True if given.compact == "yes" else False if given.compact == "no" else None
     batches = [int(text) for text in given.batch.split(",")]
-    first = compile_graph(graph, (x, labels), accuracy=case.accuracy, batch=batches[0], margin=case.margin, compact=compact)
+    first = compile_graph(
+        graph,
+        x if case.random else (x, labels),
+        accuracy=case.accuracy,
+        batch=batches[0],
+        margin=case.margin,
+        compact=compact,
+    )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     compiled = time.perf_counter() - start, time.process_time() - used
     test, right = samples(case, "test", given.images, 6)
     for batch in batches:
@@ -247,7 +264,7 @@ def measure(name: str, case: Case, given: Any) -> Iterator[dict[str, Any]]:
         model = of_batch(first, graph, batch, given.share, compact) if again else first
         design = model.circuit.design
         row: dict[str, Any] = {
-            "model": name,
+            "model": f"{name}-random" if case.random else name,
             "compile_seconds": compiled[0],
             "compile_processor_seconds": compiled[1],
             "parameters": model.parameters.name or repr(model.parameters),
@@ -265,16 +282,30 @@ def measure(name: str, case: Case, given: Any) -> Iterator[dict[str, Any]]:
             "predicted_matrix_bytes": model.report.matrix_bytes,
             "predicted_key_bytes": model.report.key_bytes,
             "compact": compact,
+            "compile_peak_bytes": peak,
         }
         print(model.report, flush=True)
-        found, clear = simulated(model, test, right)
-        row |= found
+        agreement, clear = simulated(model, test, right)
+        row |= agreement
         if given.encrypted:
             row |= encrypted(model, test, clear, given.encrypted, given.calls)
             row["compact"] = bool(model.circuit.compact)
             model.circuit.forget()
             gc.collect()
         yield row
+
+
+def found(name: str, case: Case, random: bool, folder: Path) -> Case | None:
+    """Returns a case whose file exists. A missing ResNet-18 gets random weights if `random`; else the case is left out."""
+    if case.path.exists():
+        return case
+    if name != "resnet18" or not random:
+        print(f"{name}: there is no file {case.path}; train it by examples/train_resnet.py, or pass --random", flush=True)
+        return None
+    from benchmarks.runners.resnets import write_resnet18
+
+    write_resnet18(folder / "resnet18.onnx", samples(case, "train", 64, 7)[0])
+    return replace(case, path=folder / "resnet18.onnx", accuracy=_RANDOM_ACCURACY, random=True)
 
 
 def main() -> None:
@@ -294,6 +325,7 @@ def main() -> None:
         batch=("1", "images of a request; several numbers, separated by commas, make several rows"),
         share=(0, "images that share ciphertexts, a power of two; 0 for the forecast's choice"),
         compact=("auto", "matrices of a tenth of the memory: yes, no, or auto by the free memory"),
+        random=(False, "random weights for a ResNet-18 whose file is missing"),
     ).parse_args()
     cases = dict(CASES)
     if given.model:
@@ -301,14 +333,18 @@ def main() -> None:
         path = Path(given.model)
         cases[path.stem] = Case(path, "cifar10", given.accuracy, given.margin, mean, deviation)
     load, rows = common.load(), []
-    for name, case in cases.items():
-        if given.only and not name.startswith(tuple(given.only.split(","))):
-            continue
-        for row in measure(name, case, given):
-            rows.append(row)
-            print({key: value for key, value in row.items() if key != "logits"}, flush=True)
-            machine = common.machine() | common.engine()
-            results.save(given.out, common.report(rows, machine, kind="models", load=[load, common.load()]))
+    with tempfile.TemporaryDirectory() as folder:
+        for name, asked in cases.items():
+            if given.only and not name.startswith(tuple(given.only.split(","))):
+                continue
+            case = found(name, asked, given.random, Path(folder))
+            if case is None:
+                continue
+            for row in measure(name, case, given):
+                rows.append(row)
+                print({key: value for key, value in row.items() if key != "logits"}, flush=True)
+                machine = common.machine() | common.engine()
+                results.save(given.out, common.report(rows, machine, kind="models", load=[load, common.load()]))
 
 
 if __name__ == "__main__":

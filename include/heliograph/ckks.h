@@ -420,9 +420,12 @@ Ciphertext apply(const BlockTransform& transform, const Ciphertext& a, const Eva
 /// Cheon, Cho, Kim, Kim, ePrint 2022/1167). Throws LevelError below that level; ScaleError for products that were not
 /// rescaled; PlaintextRangeError if the known bound exceeds `bound`; MissingKeyError; ParameterError for sets without
 /// bootstrapping. `level`: level of the result, from the set's lowest level for a bootstrap to the top (0); a lower level
-/// is faster. LevelError for others.
+/// is faster. LevelError for others. `period`: the caller declares that the values repeat with this power of two of slots;
+/// 0: that of the set. A smaller period is faster with the same keys. With a key for the rotation by a period of at most
+/// half of the set's, complex values and pairs take one sine. Other values give wrong results, so the precision is no longer
+/// trusted. ParameterError for other periods, ShapeError for values with unused slots behind them.
 Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound = 0, int iterations = 1,
-                     std::size_t level = 0);
+                     std::size_t level = 0, std::size_t period = 0);
 /// Returns a tensor under another key of equal parameters with the metadata of x but not its words, for dry runs on the null
 /// device. Throws MismatchError for other parameters.
 Ciphertext stand_in(const Ciphertext& x, const SecretKey& key);
@@ -474,6 +477,8 @@ struct GuardSummary {
 std::vector<GuardSummary> guards_of(const Ciphertext& x);
 /// Returns x without its guards: arguments outside their intervals are no longer noticed.
 Ciphertext drop_guards(const Ciphertext& x);
+/// Returns x with the guards of another tensor of the same key, too. Throws MismatchError.
+Ciphertext with_guards(const Ciphertext& x, const Ciphertext& of);
 /// Returns x with the same declared bounds, for which later polynomials make no guard.
 Ciphertext skip_guards(const Ciphertext& x);
 /// Returns x with the same bounds, of which later polynomials make strong guards. A strong guard has a higher power than the

@@ -295,11 +295,11 @@ void bind_key_switches(nb::module_& m) {
   m.def(
       "bootstrap",
       [](const Ciphertext& a, const EvaluationKeys& keys, double bound, const nb::object& progress, int iterations,
-         std::size_t level) {
+         std::size_t level, std::size_t period) {
         const Released released(progress);
-        return ckks::bootstrap(a, keys, bound, iterations, level);
+        return ckks::bootstrap(a, keys, bound, iterations, level, period);
       },
-      "a"_a, "keys"_a, "bound"_a = 0.0, "progress"_a = nb::none(), "iterations"_a = 1, "level"_a = 0);
+      "a"_a, "keys"_a, "bound"_a = 0.0, "progress"_a = nb::none(), "iterations"_a = 1, "level"_a = 0, "period"_a = 0);
   m.def("functional_bootstrap", with_progress(&ckks::functional_bootstrap), "a"_a, "table"_a, "keys"_a,
         "progress"_a = nb::none());
   m.def(
@@ -354,6 +354,7 @@ void bind_circuits(nb::module_& m) {
       },
       "x"_a, "coefficients"_a, "chebyshev"_a, "keys"_a, "progress"_a = nb::none(), "guard"_a = "");
   m.def("drop_guards", &ckks::drop_guards, "x"_a, Unlocked());
+  m.def("with_guards", &ckks::with_guards, "x"_a, "of"_a, Unlocked());
   m.def("without_trust", &ckks::without_trust, "x"_a, Unlocked());
   m.def("strong_guards", &ckks::strong_guards, "x"_a, Unlocked());
   m.def("skip_guards", &ckks::skip_guards, "x"_a, Unlocked());

@@ -124,6 +124,29 @@ TEST_F(Bootstrap, MatricesAreTheTransformBetweenValuesAndCoefficients) {
   EXPECT_NEAR(factor / wanted, 1, 1e-12);
 }
 
+TEST_F(Bootstrap, MatricesOfRepeatedValuesGiveTheSameCoefficients) {
+  const Bootstrapper& how = context().bootstrapper();
+  const auto coefficients_of = [&](Vector slots, const ckks::Repetition& repetition) {
+    for (std::size_t i = 0; i < how.stages_to_coefficients(); ++i)
+      slots = times(how.to_coefficients(i, 1, repetition), slots);
+    return slots;
+  };
+  for (std::size_t period = kSlots / 2; period > 0; period /= 2) {
+    Vector values = values_of({}, true).data, halves;
+    for (std::size_t i = 0; i < kSlots; ++i) values[i] = values[i % period];
+    for (std::size_t i = 0; i < kSlots; ++i) halves.push_back(values[i] * (i & period ? Complex(0, -1) : Complex(1)));
+    const Vector plain = coefficients_of(values, {period}), whole = coefficients_of(values, {kSlots});
+    const Vector alternating = coefficients_of(values, {period, true}), wanted = coefficients_of(halves, {kSlots});
+    for (std::size_t i = 0; i < kSlots; ++i) {
+      EXPECT_NEAR(std::abs(plain[i] - whole[i]), 0, 1e-11) << period;
+      EXPECT_NEAR(std::abs(alternating[i] - wanted[i]), 0, 1e-11) << period;
+    }
+    std::size_t diagonals = 0;
+    for (std::size_t i = 0; i < how.stages_to_coefficients(); ++i) diagonals += how.to_coefficients(i, 1, {period}).size();
+    EXPECT_LE(diagonals, std::max<std::size_t>(4 * period, 3)) << period;  // one period has few diagonals
+  }
+}
+
 TEST_F(Bootstrap, RaisingAddsFewMultiplesOfTheModulus) {
   const Bootstrapper& how = context().bootstrapper();
   ckks::BootstrappingPlan& plan = context().bootstrapping();

@@ -51,6 +51,13 @@ TEST_F(Guards, StayWithResultsAndInFiles) {
   }
 }
 
+TEST_F(Guards, CanBeTakenFromAnotherTensor) {
+  const Ciphertext x = ckks::with_guards(series(0.5, ""), series(1.2, "f"));
+  EXPECT_EQ(ckks::guards_of(x).size(), 1U);
+  EXPECT_THROW(secret_.decrypt(x), OutOfIntervalError);
+  secret_.decrypt(ckks::with_guards(series(0.5, ""), series(0.5, "f")));
+}
+
 TEST_F(Guards, AreNotMadeForProvedBounds) {
   ckks::Values v{.shape = {}, .width = kSlots, .complex = false};
   v.data.assign(kSlots, 0.5);

@@ -12,6 +12,11 @@ import numpy as np
 import heliograph as hg
 import tfhe_rig
 from heliograph import ml, nn
+from heliograph.ml.graph import Graph, Node
+from heliograph.ml.networks import compile_graph
+from heliograph.ml.networks.preparation import Preparation
+from heliograph.ml.networks.prepared import PreparedModel
+from heliograph.ml.partition import partition
 from heliograph.ml.trees.compile import compile_ensemble
 from heliograph.ml.trees.ensemble import Builder, Condition
 
@@ -101,6 +106,32 @@ def _vectors(kinds: dict[str, Kind], folder: Path) -> None:
     kinds["scores"] = Kind(scores.to_bytes(), hg.knn.Scores.from_bytes, lambda read: (repr(read), client.nearest(read, k=1)))
 
 
+def _prepared(folder: Path, load: Any) -> Kind:
+    """Returns a bundle of a network of token numbers."""
+    shapes = {"x": (1, 2), "table": (4, 3), "w": (6, 2), "words": (1, 2, 3), "flat": (1, 6), "y": (1, 2)}
+    nodes = (
+        Node("Gather", ("table", "x"), "words", {"axis": 0}),
+        Node("Reshape", ("words",), "flat", {"shape": (1, 6)}),
+        Node("MatMul", ("flat", "w"), "y"),
+    )
+    random = np.random.default_rng(2)
+    constants = {"table": random.normal(size=(4, 3)).astype(np.float32), "w": random.normal(size=(6, 2))}
+    parts = partition(Graph(("x",), ("y",), nodes, shapes, constants, "", {"x": "int64"}))
+    tokens = random.integers(0, 4, (20, 2))
+    preparation = Preparation.of(parts, tokens, 1.3)
+    graph, _ = preparation.joined(parts.canonical())
+    parameters = hg.ckks.parameters(depth=1, precision=15)
+    made = PreparedModel(compile_graph(graph, preparation(tokens), accuracy=0.1, parameters=parameters), preparation)
+    made.export(folder / "p.hgm")
+    secret = hg.SecretKey.generate(parameters)
+
+    def use(read: Any) -> None:
+        described(read), read.inputs, read.outputs, read.needs, read.client().nbytes
+        read.client().encrypt(secret, tokens[:1], unchecked=True)
+
+    return Kind((folder / "p.hgm").read_bytes(), load, use)
+
+
 def _models(kinds: dict[str, Kind], folder: Path) -> None:
     params = hg.bfv.parameters(n=1024, log_q=60, special=0, plain_modulus=12289, insecure=True)
     secret = hg.SecretKey.generate(params)
@@ -126,6 +157,7 @@ def _models(kinds: dict[str, Kind], folder: Path) -> None:
     condition = builder.condition(Condition(1, 0.5), "a tree")
     builder.add([condition, 0, 0], [1, -1, -1], [2, -1, -1], random.normal(size=(3, 1)), "a tree")
     compile_ensemble(builder.made([0.5], ml.Output(), None, single=True)).export(folder / "t.hgm")
+    kinds["prepared network"] = _prepared(folder, load)
     kinds["ensemble bundle"] = Kind((folder / "t.hgm").read_bytes(), load, use_model)
     nn.setup("digits").export(folder / "n.hgm")
     kinds["network bundle"] = Kind((folder / "n.hgm").read_bytes(), load, use_model)

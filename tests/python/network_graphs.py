@@ -57,6 +57,13 @@ class Builder:
             groups=channels,
         )
 
+    def maximum_pool(
+        self, x: str, kernel: tuple[int, int], strides: tuple[int, int], pads: tuple[int, ...] = (0, 0, 0, 0)
+    ) -> str:
+        channels, *size = self.shapes[x]
+        shape = (channels, *((size[i] + pads[i] + pads[i + 2] - kernel[i]) // strides[i] + 1 for i in (0, 1)))
+        return self._add("maximum_pool", (x,), shape, kernel=kernel, strides=strides, pads=pads)
+
     def activation(self, x: str, function: str = "relu", **parameters: float) -> str:
         return self._add("activation", (x,), self.shapes[x], function=function, parameters=parameters)
 
@@ -73,7 +80,25 @@ class Builder:
     def dense(self, x: str, outputs: int) -> str:
         inputs = self.shapes[x][-1]
         weight = self.rng.normal(size=(outputs, inputs)) / math.sqrt(inputs)
-        return self._add("dense", (x,), (outputs,), weight=weight, bias=self.rng.normal(size=outputs) / 10)
+        return self._add(
+            "dense", (x,), (*self.shapes[x][:-1], outputs), weight=weight, bias=self.rng.normal(size=outputs) / 10
+        )
+
+    def matmul(self, x: str, y: str) -> str:
+        (*lead, rows, _), columns = self.shapes[x], self.shapes[y][-1]
+        return self._add("matmul", (x, y), (*lead, rows, columns))
+
+    def normalize(self, x: str, axes: int = 1) -> str:
+        inner = self.shapes[x][-axes:]
+        factor, offset = (self.rng.normal(size=inner) / 4 + k for k in (1, 0))
+        return self._add("normalize", (x,), self.shapes[x], axes=axes, epsilon=0.1, factor=factor, offset=offset)
+
+    def softmax(self, x: str, axis: int = -1) -> str:
+        return self._add("softmax", (x,), self.shapes[x], axis=axis % len(self.shapes[x]))
+
+    def transpose(self, x: str, permutation: tuple[int, ...]) -> str:
+        shape = tuple(self.shapes[x][i] for i in permutation)
+        return self._add("transpose", (x,), shape, permutation=permutation)
 
     def other(self, operation: str, x: str, result: tuple[int, ...], /, **attributes: Any) -> str:
         return self._add(operation, (x,), result, **attributes)
@@ -98,3 +123,17 @@ def residual(seed: int = 1) -> Graph:
     down = b.activation(b.convolution(second, 8, stride=2))
     third = b.activation(b.add(b.convolution(down, 8), b.convolution(second, 8, 1, stride=2, pad=0)))
     return b.graph(b.dense(b.flatten(b.average_pool(third)), 10))
+
+
+def attention(seed: int = 1, heads: int = 2) -> Graph:
+    """A layer of a transformer on four tokens of eight features: attention, residual sums, layer normalizations, GELU."""
+    b = Builder((4, 8), seed)
+    parts = []
+    for _ in range(3):
+        part = b.other("reshape", b.dense("x", 8), (4, heads, 8 // heads), shape=(4, heads, 8 // heads))
+        parts.append(b.transpose(part, (1, 0, 2)))
+    weights = b.softmax(b.matmul(parts[0], b.transpose(parts[1], (0, 2, 1))))
+    mixed = b.transpose(b.matmul(weights, parts[2]), (1, 0, 2))
+    value = b.normalize(b.add("x", b.dense(b.other("reshape", mixed, (4, 8), shape=(4, 8)), 8)))
+    value = b.normalize(b.add(value, b.dense(b.activation(b.dense(value, 16), "gelu"), 8)))
+    return b.graph(b.dense(b.flatten(value), 3))

@@ -28,7 +28,7 @@ from heliograph._common.json import read_json
 pytest.importorskip("sqlglot")
 
 SECONDS, MEMORY = 10, 512 << 20  # limits of a case: seconds of processor time, and additional bytes of memory
-KINDS = 21  #: number of kinds of files
+KINDS = 22  #: number of kinds of files
 MISSING: Any = object()  #: a value that stands for a removed field
 
 

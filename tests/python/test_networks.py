@@ -64,6 +64,23 @@ def test_an_encrypted_run_equals_the_simulation(network: NetworkModel, owner: An
     assert np.abs(simulated - exact).max() < 0.2
 
 
+def test_bootstraps_use_the_period_of_a_sample(
+    network: NetworkModel, owner: Any, keys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    periods: list[int | None] = []
+    bootstrap = hg.ckks.Tensor.bootstrap
+
+    def noted(x: Any, *given: Any, period: int | None, **options: Any) -> Any:
+        periods.append(period)
+        return bootstrap(x, *given, period=period, **options)
+
+    monkeypatch.setattr(hg.ckks.Tensor, "bootstrap", noted)
+    network(hg.Server(keys).bind(network.encrypt(owner, images(1, seed=7) * 0.8)))
+    layouts, places = network.circuit.design.layouts, network.circuit.plan.places
+    assert periods == [layouts[name].period for name, place in places.items() if place.before or place.after]
+    assert max(p for p in periods if p) < network.parameters.slots
+
+
 def test_errors_of_each_layer(network: NetworkModel, owner: Any, keys: Any) -> None:
     found = compare(network, owner, images(1, seed=8) * 0.8, keys)
     assert len(found.layers) == 6
@@ -100,7 +117,11 @@ def test_wrong_programs_are_seen_by_compare(network: NetworkModel, owner: Any, k
         maps = dict(circuit.design.maps)
         (only,) = maps[name]
         diagonals = only.diagonals[0, 0]
-        moved = replace(diagonals, slot=(diagonals.slot + 64 * ((diagonals.slot // 64) % 2 * -2 + 1)) % diagonals.period)
+        entries = [
+            (number, (slot + 64 * (slot // 64 % 2 * -2 + 1)) % diagonals.period, w)
+            for number, slot, w in diagonals.entries()
+        ]
+        moved = replace(diagonals, entries=lambda: iter(entries))
         maps[name] = (replace(only, diagonals={(0, 0): moved}),)
         wrong = replace(wrong, design=replace(circuit.design, maps=maps))
     elif change == "interval":

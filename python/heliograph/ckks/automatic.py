@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+import numpy as np
+
 from heliograph import _core
 from heliograph._common.arguments import count_of, described, is_finite_real
 from heliograph._common.operations import observed, observer_now
@@ -111,6 +113,16 @@ def is_automatic() -> bool:
     """Tells whether operations bootstrap automatically in this context."""
     observer = observer_now()
     return _NOW.get() is not None or (observer is not None and observer.decides)
+
+
+def rotation_of_halves(x: Any, period: int) -> set[int]:
+    """Returns the rotation by which a bootstrap of values of a period puts two halves into one ciphertext.
+
+    Returns none for one half, and for sets with few slots, whose bootstrapping keys have the rotation.
+    """
+    halves = x.size > 1 or x.dtype == np.complex128
+    whole = x.parameters.period == x.parameters.n // 2
+    return {period} if whole and halves and 0 < 2 * period <= x.parameters.period else set()
 
 
 @contextmanager

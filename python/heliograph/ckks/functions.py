@@ -185,6 +185,7 @@ def bootstrap(
     *,
     iterations: int = 1,
     level: int | None = None,
+    period: int | None = None,
     keys: EvaluationKeys | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
@@ -204,9 +205,15 @@ def bootstrap(
     With `level` the result is at this level, above `Parameters.bootstrapping_level`. A bootstrap to a lower level takes less
     time and memory, and its first call prepares plaintexts for that level.
 
+    `period` declares that the values of each ciphertext repeat with this power of two of slots. The bootstrap then takes
+    less time with the same keys. With a key for the rotation by `period`, at most half of the slots, complex values and
+    pairs of real ciphertexts take one sine instead of two: ``evaluation_keys(bootstrap=True, rotations=[period])``. Values
+    that do not repeat give wrong results, so the result has no trusted `precision`. Noise need not repeat.
+
     Raises LevelError for a tensor below that level or an impossible `level`, ScaleError for a product that is not rescaled,
-    MissingKeyError, and ParameterError for sets without bootstrapping. Raises PlaintextRangeError if the tensor's bound is
-    larger than `bound`, unknown or above 2^20. In that case declare a bound by `within`.
+    MissingKeyError, and ParameterError for sets without bootstrapping. Raises ParameterError for another `period`, and
+    ShapeError for a `period` below the slots if there are unused slots behind the values. Raises PlaintextRangeError if the
+    tensor's bound is larger than `bound`, unknown or above 2^20. In that case declare a bound by `within`.
 
     >>> y = party.bind(owner.encrypt(np.linspace(-1, 1, 1024), level=small.bootstrapping_level))
     >>> y.level, hg.ckks.bootstrap(y).level
@@ -215,8 +222,13 @@ def bootstrap(
     5
     >>> owner.decrypt(hg.ckks.bootstrap(y)).round(3)[:4]
     array([-1.   , -0.998, -0.996, -0.994])
+    >>> z = party.bind(owner.encrypt(np.tile(np.linspace(-1, 1, 256), 4), bound=1))
+    >>> owner.decrypt(hg.ckks.bootstrap(z, level=5, period=256)).round(3)[254:258]
+    array([ 0.992,  1.   , -1.   , -0.992])
     """
-    return _of(x, "bootstrap").bootstrap(bound, iterations=iterations, level=level, keys=keys, progress=progress)
+    return _of(x, "bootstrap").bootstrap(
+        bound, iterations=iterations, level=level, period=period, keys=keys, progress=progress
+    )
 
 
 @composite

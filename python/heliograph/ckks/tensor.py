@@ -31,7 +31,7 @@ from heliograph._common.operations import composite, observer_now, operation, vi
 from heliograph._common.schemes import engine_property
 from heliograph._common.strict import is_strict
 from heliograph._common.tensor import Calls, Progress, keys_of
-from heliograph.ckks.automatic import ready
+from heliograph.ckks.automatic import ready, rotation_of_halves
 from heliograph.ckks.bootstrap_graph import Plan
 from heliograph.ckks.evaluation_keys import EvaluationKeys
 from heliograph.ckks.levels import level_of
@@ -422,11 +422,13 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         *,
         iterations: int = 1,
         level: int | None = None,
+        period: int | None = None,
         keys: Keys | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Same as `hg.ckks.bootstrap`."""
         to = level_of(self.parameters, level)
+        repeats = 0 if period is None else count_of(period, "the period of a bootstrap", 1)
         own_keys = keys_of([self], keys, "bootstrapping")
         times = count_of(iterations, "iterations")
         self._leaving("bootstrapped")
@@ -435,8 +437,10 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
             raise _core.ParameterError(f"the bound of a bootstrap must be a number above 0, not {described(bound)}")
 
         def computed(x: Self, progress: Progress | None = None) -> Self:
-            return type(self)(_core.ckks.bootstrap(x._core, own_keys._core, most, progress, times, to), own_keys)
+            return type(self)(_core.ckks.bootstrap(x._core, own_keys._core, most, progress, times, to, repeats), own_keys)
 
+        if isinstance(own_keys, NotingKeys):
+            own_keys.steps.update(rotation_of_halves(self, repeats))
         few = self.size < _FEW or observer_now() is not None or isinstance(own_keys, NotingKeys)
         bound_here = type(self)(self._core, own_keys)
         try:
@@ -466,6 +470,11 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         """Returns the tensor with strong guards, or none, of its declared bounds."""
         rule = _core.ckks.strong_guards if flag(guard, "guard") else _core.ckks.skip_guards
         return self._wrap(rule(self._core))
+
+    @view
+    def _with_guards(self, other: Tensor) -> Self:
+        """Returns the tensor with the guards of another tensor, too."""
+        return self._wrap(_core.ckks.with_guards(self._core, other._core))
 
     @view
     def _as_received(self) -> Self:

@@ -509,7 +509,12 @@ def compile_model(
     model: Annotated[Path, typer.Argument(help="Model of XGBoost (.json, .ubj) or LightGBM (.txt), or a network (.onnx).")],
     out: Annotated[Path, typer.Option("--out", help="File to write, such as model.hgm.")],
     calibrate: Annotated[
-        Path | None, typer.Option("--calibrate", help="Samples like the future inputs, an array in a .npy file.")
+        Path | None,
+        typer.Option(
+            "--calibrate",
+            help="Samples like the future inputs, an array in a .npy file; of a network with several inputs, a .npz file "
+            "of arrays by name.",
+        ),
     ] = None,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Rows or samples of a request.")] = 1,
     reveal: Annotated[

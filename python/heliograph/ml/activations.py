@@ -120,6 +120,11 @@ def gelu_tanh(x: Array) -> Array:
     return np.asarray(x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
 
 
+def identity(x: Array) -> Array:
+    """Return x. A factor of a product of computed values, with a calibrated range."""
+    return np.asarray(x)
+
+
 def power(x: Array, exponent: float) -> Array:
     """Return x to a constant exponent. A negative x with a fractional exponent gives NaN."""
     return np.asarray(np.power(x, exponent))
@@ -132,6 +137,7 @@ def reciprocal(x: Array) -> Array:
 
 #: Functions of `activation` nodes by name. Each takes an array of floats, and its parameters by keyword.
 FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "identity": np.asarray,
     "abs": np.abs,
     "celu": celu,
     "clip": clip,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from heliograph import _core
 from heliograph._common.arguments import count_of, described, path_of, real
@@ -17,7 +19,10 @@ from heliograph.ml.fitted import kind_of
 from heliograph.ml.graph import Graph
 from heliograph.ml.model import Model
 from heliograph.ml.networks.compiling import compile_graph
+from heliograph.ml.networks.preparation import Preparation
+from heliograph.ml.networks.prepared import PreparedModel
 from heliograph.ml.outputs import Output
+from heliograph.ml.partition import partition
 from heliograph.ml.read.onnx import read_onnx
 from heliograph.ml.read.torch import read_torch
 from heliograph.ml.trees import lightgbm, sklearn, xgboost
@@ -306,13 +311,33 @@ def _network(model: Any, calibrate: Any, options: dict[str, Any]) -> Model:
         raise _core.ParameterError(
             "cannot compile a network without calibration data: calibrate= must be samples of its input"
         )
+    options = {name: value for name, value in options.items() if value is not None}
     if isinstance(model, Graph):
-        graph = model
-    elif isinstance(model, (str, os.PathLike)):
-        graph = canonical(read_onnx(path_of(model)))
+        return compile_graph(model, calibrate, **options)
+    samples, labels = _split(calibrate)
+    if isinstance(model, (str, os.PathLike)):
+        raw = read_onnx(path_of(model))
     else:
-        graph = canonical(read_torch(model, calibrate))
-    return compile_graph(graph, calibrate, **{name: value for name, value in options.items() if value is not None})
+        raw = read_torch(model, tuple(samples.values()) if isinstance(samples, Mapping) else calibrate)
+        if isinstance(samples, Mapping):
+            samples = dict(zip(raw.inputs, samples.values(), strict=True))
+    if not raw.dtypes and len(raw.inputs) == 1:
+        return compile_graph(canonical(raw), calibrate, **options)
+    parts = partition(raw)
+    preparation = Preparation.of(parts, samples, float(options.get("margin", 1.3)))
+    graph, masks = preparation.joined(parts.canonical())
+    vectors = preparation(samples)
+    made = compile_graph(graph, vectors if labels is None else (vectors, labels), masks=masks, **options)
+    return PreparedModel(made, preparation)
+
+
+def _split(calibrate: Any) -> tuple[Any, Any]:
+    """Returns the samples, a dict of arrays or one array, and the class numbers; None without them."""
+    if isinstance(calibrate, tuple) and len(calibrate) == 2:
+        samples, labels = calibrate
+        if isinstance(samples, Mapping) or np.ndim(samples) > np.ndim(labels):
+            return samples, labels
+    return calibrate, None
 
 
 def _require_accuracy(model: EstimatorModel | EnsembleModel, accuracy: float | None) -> None:

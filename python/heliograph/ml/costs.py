@@ -41,12 +41,12 @@ def _bootstrap_rotations(parameters: Parameters) -> frozenset[int]:
     return frozenset(int(step) for step in _trial(parameters)[1].rotations)
 
 
-@functools.lru_cache(maxsize=8)
-def _recorded_bootstrap(parameters: Parameters) -> Counts:
+@functools.lru_cache(maxsize=64)
+def _recorded_bootstrap(parameters: Parameters, level: int | None, period: int | None) -> Counts:
     secret, keys = _trial(parameters)
     x = Server(keys).bind(secret.encrypt(np.zeros(parameters.slots)))
     low = x.lower(parameters.bootstrapping_level).within((-1.0, 1.0))
-    program, _ = recorded(lambda a: a.bootstrap(1.0), low)
+    program, _ = recorded(lambda a: a.bootstrap(1.0, level=level, period=period), low)
     return Counts(dict(program.calls), int(program.products))
 
 
@@ -237,11 +237,14 @@ class Counter:
         self.limbs(level)
         return Counts({"key_switch": 1}, self._switch(level, level, 1))
 
-    def bootstrap(self) -> Counts:
-        """Return the counts of a bootstrap of one ciphertext of real values, from a recording on the `null` device."""
+    def bootstrap(self, level: int | None = None, period: int | None = None) -> Counts:
+        """Return the counts of a bootstrap of one ciphertext of real values, from a recording on the `null` device.
+
+        `level` and `period` are those of `heliograph.ckks.bootstrap`, with its errors.
+        """
         if not self.parameters.bootstrapping_level:
             raise _core.ParameterError("this parameter set has no bootstrapping; use a set of hg.ckks.named() that has")
-        return _recorded_bootstrap(self.parameters)
+        return _recorded_bootstrap(self.parameters, level, period)
 
     def transform(self, level: int, numbers: Iterable[int], baby: int) -> Counts:
         """Return the counts of a `LinearTransform` with these diagonals, in giant steps of `baby` diagonals.

@@ -384,6 +384,11 @@ def _sum(operands: list[Array], attributes: Attributes) -> Array:
     return np.asarray(operands[0].sum(axis=axes, keepdims=attributes["keepdims"]))
 
 
+def _shifts(operands: list[Array], attributes: Attributes) -> Array:
+    (x,) = operands
+    return np.stack([np.roll(x, -shift, attributes["axis"] + 1) for shift in range(attributes["count"])], axis=1)
+
+
 CANONICAL: dict[str, Kernel] = {
     "activation": _function,
     "add": _fold(np.add),
@@ -400,6 +405,7 @@ CANONICAL: dict[str, Kernel] = {
     "pad": lambda operands, attributes: np.pad(operands[0], ((0, 0), *attributes["pads"])),
     "reshape": lambda operands, attributes: operands[0].reshape(len(operands[0]), *attributes["shape"]),
     "scale": _scale,
+    "shifts": _shifts,
     "slice": lambda operands, attributes: operands[0][(slice(None), *(slice(*part) for part in attributes["slices"]))],
     "softmax": lambda operands, attributes: softmax(operands[0], attributes["axis"] + 1),
     "sum": _sum,

@@ -388,6 +388,14 @@ def _broadcast(shapes: list[Shape], attributes: Attributes) -> Shape:
 
 
 #: Shapes of canonical operations.
+def _shifts(shapes: list[Shape], attributes: Attributes) -> Shape:
+    (shape,) = shapes
+    axis, count = attributes["axis"], attributes["count"]
+    if not 0 <= axis < len(shape) or not 1 <= count <= shape[axis]:
+        raise ValueError(f"axis {axis} of shape {shape} has no {count} shifts")
+    return (count, *shape)
+
+
 CANONICAL: dict[str, Rule] = {
     "activation": lambda shapes, _: shapes[0],
     "add": _equal,
@@ -404,6 +412,7 @@ CANONICAL: dict[str, Rule] = {
     "pad": pad,
     "reshape": reshape,
     "scale": _scale,
+    "shifts": _shifts,
     "slice": slices,
     "softmax": lambda shapes, _: shapes[0],
     "sum": reduction,

@@ -28,6 +28,7 @@ from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, Switch
 from heliograph.models.header import NAME, count_in, damaged, fields_of, list_in, name_in, text_in
 
 TYPE = "heliograph.sealed-model"
+CLIENT_ARRAYS = "client."  #: first characters of the names of arrays in the client's half
 _FORMATS = (1, 2, 3)  #: format versions of the header; each kind of model writes the lowest that has its fields
 _LONGEST_TITLE, _LONGEST_LABEL, _MOST_LABELS, _MOST_BYTES = 1000, 200, 1 << 16, 1 << 62
 _LARGE = 1 << 28  #: bytes of a tensor from which its size in a message is estimated from one ciphertext
@@ -75,6 +76,8 @@ class Form(ABC):
     parameters: Any
     complete: bool
     format: int = 1  #: first format version with all its fields
+    #: Whether arrays with names of `CLIENT_ARRAYS` belong to the client's half. Then `read` receives these for a half.
+    client_arrays: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -238,9 +241,12 @@ class ModelBundle(HtmlRepr):
         kind = FORMS.get(header["kind"]) if isinstance(header["kind"], str) else None
         if kind is None:
             raise damaged(f"its kind must be one of {', '.join(FORMS)}")
-        if full_digest is not None and container.arrays:
-            raise damaged("a model without weights must have no arrays")
-        self._form = kind.read(header["model"], container.arrays if full_digest is None else None, self.parameters)
+        if full_digest is not None and container.arrays.keys() != _client_arrays(kind, container).keys():
+            raise damaged("a model without weights must have no arrays but its client's")
+        arrays = None if full_digest is not None and not kind.client_arrays else container.arrays
+        self._form = kind.read(header["model"], arrays, self.parameters)
+        if self._form.complete != (full_digest is None):
+            raise damaged("a model must have all of its weights, or none")
         if self._form.format != version:
             raise damaged(f"its fields are those of format {self._form.format}, not of format {version}")
         if header["needs"] != _header_needs(self._form.needs):
@@ -305,7 +311,7 @@ class ModelBundle(HtmlRepr):
         if not self.complete:
             return self
         header = self._container.header | {"whole": self.digest}
-        return ModelBundle.load(to_bytes(TYPE, header, {}))
+        return ModelBundle.load(to_bytes(TYPE, header, _client_arrays(type(self._form), self._container)))
 
     @property
     def complete(self) -> bool:
@@ -314,7 +320,7 @@ class ModelBundle(HtmlRepr):
 
     @property
     def kind(self) -> str:
-        """Kind of model: "network.batch", "network.packed", "network.tiled", "estimator", "ensemble" or "program"."""
+        """Kind of model, such as "network.compiled", "estimator", "ensemble" or "program"."""
         return self._form.kind
 
     @property
@@ -552,6 +558,13 @@ class ModelBundle(HtmlRepr):
     def __repr__(self) -> str:
         half = "" if self.complete else ", a client's half"
         return f"<model bundle {self.name} {self.version}: {self.kind}{half}; {self.parameters!r}; {self.digest[:8]}>"
+
+
+def _client_arrays(kind: type[Form], container: Container) -> dict[str, npt.NDArray[Any]]:
+    """Returns the arrays that belong to the client's half."""
+    if not kind.client_arrays:
+        return {}
+    return {name: array for name, array in container.arrays.items() if name.startswith(CLIENT_ARRAYS)}
 
 
 def write(form: Form, path: Any, name: Any = None, version: Any = "1", title: Any = "", labels: Any = None) -> ModelBundle:

@@ -159,7 +159,7 @@ class CompiledForm(Form):
         secret = SecretKey.generate(p)
         layout, groups = self._input.layout, circuit.design.groups
         request = self.encrypt(secret, np.zeros((min(layout.share, self._input.batch), *layout.shape)))
-        guards = len(circuit.network.activations) * int(p.ciphertext_bytes(2, 1)) if circuit.guard else 0
+        guards = len(circuit.guarded) * int(p.ciphertext_bytes(2, 1)) if circuit.guard else 0
         answer = groups * self._output.layout.ciphertexts * int(p.ciphertext_bytes(1, circuit.plan.output))
         keys = key_bytes(p, self.needs)
         work = circuit.work_bytes

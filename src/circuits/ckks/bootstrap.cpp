@@ -1,5 +1,6 @@
 // Bootstrapping: restores the top level with the same values (method: schemes/ckks/bootstrapping.h).
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -26,8 +27,11 @@ constexpr double kQuarterBit = 1.1893;
 
 class Bootstrap {
  public:
-  Bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound)
-      : stages_(x, keys, true), context_(stages_.context()), sine_(sine_of(context_.spec().bootstrapping)), bound_(bound) {}
+  Bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound, std::size_t period)
+      : stages_(x, keys, true, period),
+        context_(stages_.context()),
+        sine_(sine_of(context_.spec().bootstrapping)),
+        bound_(bound) {}
 
   Ciphertext run() {
     const Bootstrapping& b = context_.spec().bootstrapping;
@@ -47,6 +51,7 @@ class Bootstrap {
     return finish(std::move(r));
   }
 
+  double log_growth() const { return stages_.log_growth(); }
   /// Returns log2 of the error that the bootstrap adds to a value. Call this function after `run`.
   rlwe::Figure error() const { return after_keys(rlwe::Figure(own_noise()), stages_.keys().data()); }
 
@@ -185,10 +190,10 @@ namespace {
 
 /// Bootstraps to a level below the top. Levels between the result and bootstrapping's own are absent, if the set allows.
 Ciphertext bootstrap_below(const Ciphertext& given, const EvaluationKeys& keys, double bound, int iterations,
-                           std::size_t level) {
+                           std::size_t level, std::size_t period) {
   const std::shared_ptr<Context>& context = given.data().context;
   const std::shared_ptr<Context> lowered = context->lowered(level);
-  if (!lowered) return lower(bootstrap(given, keys, bound, iterations), level);
+  if (!lowered) return lower(bootstrap(given, keys, bound, iterations, 0, period), level);
   EvaluationKeysData own = keys.data();
   own.context = lowered, own.keys.context = lowered->rlwe_shared();
   own.keys.level_rotations.clear();  // bootstrapping's levels have other numbers there
@@ -197,20 +202,39 @@ Ciphertext bootstrap_below(const Ciphertext& given, const EvaluationKeys& keys, 
     return Ciphertext(std::make_shared<const CiphertextData>(std::move(data)));
   };
   const Ciphertext x = lower(of_degree_one(given, keys), given.parameters().bootstrapping_level());
-  const Ciphertext y = bootstrap(in(x.data(), lowered, {}),
-                                 EvaluationKeys(std::make_shared<EvaluationKeysData>(std::move(own))), bound, iterations);
+  const Ciphertext y =
+      bootstrap(in(x.data(), lowered, {}), EvaluationKeys(std::make_shared<EvaluationKeysData>(std::move(own))), bound,
+                iterations, 0, period);
   return lower(in(y.data(), context, given.data().guards), level);
+}
+
+/// Returns the operand of a bootstrap of repeated values. The caller declares that they repeat, so no precision is trusted.
+/// Throws ParameterError, ShapeError.
+Ciphertext repeated(const Ciphertext& x, std::size_t period) {
+  const std::size_t all = x.data().context->period();
+  if (!std::has_single_bit(period) || period > all)
+    throw ParameterError("the period of a bootstrap must be a power of two of at most the set's period, " +
+                         std::to_string(all) + ", not " + std::to_string(period));
+  if (period == all) return x;
+  if (x.data().width < all && x.data().tail.kind() != Tail::Kind::even)
+    throw ShapeError("cannot bootstrap with period=" + std::to_string(period) + ": each ciphertext has " +
+                     std::to_string(x.data().width) + " values and unused slots behind them, so the values do not repeat; " +
+                     "encrypt copies of the values in all " + std::to_string(all) + " slots, or leave the period out");
+  CiphertextData data = x.data();
+  data.noise.vouched = std::nan("");
+  return finish(std::move(data));
 }
 
 }  // namespace
 
-Ciphertext bootstrap(const Ciphertext& given, const EvaluationKeys& keys, double bound, int iterations, std::size_t level) {
+Ciphertext bootstrap(const Ciphertext& given, const EvaluationKeys& keys, double bound, int iterations, std::size_t level,
+                     std::size_t period) {
   require_bootstrapping(given, keys);
   const std::size_t top = given.parameters().top_level(), lowest = given.parameters().bootstrapping_level() + 1;
   if (level != 0 && (level < lowest || level > top))
     throw LevelError("a bootstrap gives results of levels " + std::to_string(lowest) + " to " + std::to_string(top) +
                      ", not " + std::to_string(level));
-  if (level != 0 && level != top) return bootstrap_below(given, keys, bound, iterations, level);
+  if (level != 0 && level != top) return bootstrap_below(given, keys, bound, iterations, level, period);
   require<ParameterError>(iterations >= 1 && iterations <= 4, "iterations must be 1 to 4");
   const double known = known_bound(given.data());
   if (bound == 0) {
@@ -228,21 +252,22 @@ Ciphertext bootstrap(const Ciphertext& given, const EvaluationKeys& keys, double
                               "; give a larger bound, or declare that they stay within this one (within)");
   }
   bound = std::fmax(bound, known);  // increases the bound by at most a quarter of a bit
-  const Ciphertext x = within(given, bound);
+  const Ciphertext x = within(period == 0 ? given : repeated(given, period), bound);
   const CiphertextData& data = x.data();
   if (data.tensor.items() == 0) return nothing(x, data.context->top_level());
   const std::size_t entry = x.parameters().bootstrapping_level();
   ProgressSteps steps(iterations);
   rlwe::Figure missing = 0;
-  const auto once = [&](const Ciphertext& from, double largest) {
+  double growth = 0;  // log2
+  const auto once = [&](const Ciphertext& from, double largest, std::size_t repeats) {
     return steps.part(1, [&] {
-      Bootstrap one(from, keys, largest);
+      Bootstrap one(from, keys, largest, repeats);
       const Ciphertext result = one.run();
-      missing = one.error();
+      missing = one.error(), growth = std::max(growth, one.log_growth());
       return result;
     });
   };
-  Ciphertext y = once(x, bound);
+  Ciphertext y = once(x, bound, period);
   for (int i = 1; i < iterations; ++i) {
     // The difference of x and y is a small tensor with a known bound. The error of y is the value of this tensor, and
     // therefore not part of the tensor's noise.
@@ -251,9 +276,9 @@ Ciphertext bootstrap(const Ciphertext& given, const EvaluationKeys& keys, double
     const double most = std::exp2(missing.assumed);
     left.ranges = Ranges(RangePair{std::isnan(missing.vouched) ? Range::unknown() : Range::of(-most, most, 1, 1),
                                    Range::of(-most, most, 1, 1)});
-    left.noise = rlwe::log2_sum(have.data().noise, rlwe::Figure(data.context->rounding_noise(2)));
+    left.noise = rlwe::log2_sum(have.data().noise + growth, rlwe::Figure(data.context->rounding_noise(2)));
     left.complex = true;  // errors are complex even for real values, so items are not paired
-    const Ciphertext more = once(finish(left), std::exp2(missing.assumed));
+    const Ciphertext more = once(finish(left), std::exp2(missing.assumed), 0);  // errors do not repeat
     CiphertextData sum = add(y, more).data();
     sum.noise = more.data().noise, sum.ranges = y.data().ranges, sum.complex = data.complex;
     y = finish(std::move(sum));

@@ -39,17 +39,28 @@ Ciphertext nothing(const Ciphertext& x, std::size_t level) {
   return finish(std::move(r));
 }
 
-BootstrapStages::BootstrapStages(const Ciphertext& x, const EvaluationKeys& keys, bool packing)
-    : x_(x), keys_(keys), context_(*x.data().context) {
+BootstrapStages::BootstrapStages(const Ciphertext& x, const EvaluationKeys& keys, bool packing, std::size_t period)
+    : x_(x), keys_(keys), context_(*x.data().context), repetition_{period ? period : context_.period()} {
   const Ciphertext clear = cleared(of_degree_one(x_, keys_));
   const std::size_t items = x.data().tensor.items();
   low_ = reshape(lower(clear, context_.bootstrapper().stages_to_coefficients() + 1), {items});
-  packed_ = packing && context_.bootstrapper().packs() && (x.complex() || items > 1);
+  const Bootstrapper& how = context_.bootstrapper();
+  const bool halves = packing && (x.complex() || items > 1);
+  repetition_.alternating = halves && !how.packs() && 2 * repetition_.period <= context_.period() &&
+                            keys.data().keys.rotations.contains(how.swap(repetition_.period));
+  packed_ = halves && (how.packs() || repetition_.alternating);
   work_ = pairs() ? paired(*low_, items) : *low_;
 }
 
 BootstrapStages::BootstrapStages(const Ciphertext& like, const RnsTensor& phases, const EvaluationKeys& keys)
-    : x_(like), keys_(keys), context_(*like.data().context), packed_(false), low_(like), work_(like), phases_(phases) {}
+    : x_(like),
+      keys_(keys),
+      context_(*like.data().context),
+      repetition_{context_.period()},
+      packed_(false),
+      low_(like),
+      work_(like),
+      phases_(phases) {}
 
 double BootstrapStages::unit() const {
   double unit = low().scale;
@@ -62,10 +73,11 @@ Ciphertext BootstrapStages::angles(double factor) {
   RnsTensor t = phases_ ? *phases_ : work_->data().tensor;
   double end = 0;
   if (!phases_) {
-    for (const LinearSum& sum : plan.to_coefficients(factor)) t = until(end += 0.04, [&] { return apply(sum, t, keys_); });
+    for (const LinearSum& sum : plan.to_coefficients(factor, repetition_))
+      t = until(end += 0.04, [&] { return apply(sum, t, keys_); });
   }
   t = until(0.2, [&] { return plan.raise(t, *keys_.data().keys.bootstrapping); });
-  const std::vector<LinearSum> to_slots = plan.to_slots(packed_);
+  const std::vector<LinearSum> to_slots = plan.to_slots(packed_ && !repetition_.alternating);
   end = 0.2;
   for (const LinearSum& sum : to_slots)
     t = until(end += 0.2 / static_cast<double>(to_slots.size()), [&] { return apply(sum, t, keys_); });
@@ -85,7 +97,7 @@ RnsTensor BootstrapStages::joined(const Ciphertext& halves) const {
   const std::size_t items = low().tensor.items();
   Ciphertext all = index(halves, 0, 0);
   if (packed_) {
-    CiphertextData swapped = turned(all, {context_.bootstrapper().swap()}, {0}, keys_, false);
+    CiphertextData swapped = turned(all, {context_.bootstrapper().swap(half())}, {0}, keys_, false);
     all = add(all, finish(std::move(swapped)));
     if (pairs()) {
       const Ciphertext conjugated = conjugate(all, keys_);
@@ -102,7 +114,7 @@ Weights BootstrapStages::weights(std::complex<double> second) const {
   return [this, second](std::complex<double> number, std::size_t level, double scale) {
     const std::complex<double> other(number.real() * second.real() - number.imag() * second.imag(),
                                      number.real() * second.imag() + number.imag() * second.real());
-    PlaintextData data = context_.bootstrapping().alternating(number, other, level, scale);
+    PlaintextData data = context_.bootstrapping().alternating(number, other, half(), level, scale);
     data.context = x_.data().context;
     return Plaintext(std::make_shared<PlaintextData>(std::move(data)));
   };

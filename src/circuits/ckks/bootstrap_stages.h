@@ -18,8 +18,9 @@ Ciphertext nothing(const Ciphertext& x, std::size_t level);
 
 class BootstrapStages {
  public:
-  /// `packing`: whether one ciphertext may have both halves of an item, for sets with few slots.
-  BootstrapStages(const Ciphertext& x, const EvaluationKeys& keys, bool packing = false);
+  /// `packing`: whether one ciphertext may have both halves of an item, for sets with few slots and for repeated values.
+  /// `period`: the period of the values, 0 for that of the set.
+  BootstrapStages(const Ciphertext& x, const EvaluationKeys& keys, bool packing = false, std::size_t period = 0);
   /// Starts from phases in place of values: a tensor at the lowest level, whose coefficients are the phases t. `like` has
   /// one real item for each phase; the noise of `like` is the noise of t / q.
   BootstrapStages(const Ciphertext& like, const RnsTensor& phases, const EvaluationKeys& keys);
@@ -30,7 +31,10 @@ class BootstrapStages {
   /// zero if possible.
   const CiphertextData& low() const { return low_->data(); }
   /// Returns log2 of the noise of a value, or of a pair if two items are paired.
-  rlwe::Figure noise() const { return work_->data().noise - std::log2(low().scale); }
+  rlwe::Figure noise() const { return work_->data().noise + log_growth() - std::log2(low().scale); }
+  /// Returns log2 of the largest growth of a noise that does not repeat with the period. Each layer beyond the period mixes
+  /// two copies with the weights |1 + z| / 2 and |1 - z| / 2, |z| = 1.
+  double log_growth() const { return std::log2(static_cast<double>(context_.period() / repetition_.period)) / 2; }
   /// Returns the factor from a value to the lowest level's coefficients, if `angles` has factor 1.
   double unit() const;
   /// Returns twice (t / q) / kSineRange of each value, where t = value * unit() * factor plus a multiple of q, along a
@@ -60,12 +64,15 @@ class BootstrapStages {
   CiphertextData result(std::size_t level) const;
 
  private:
+  /// Returns the slots of a packed half.
+  std::size_t half() const { return repetition_.alternating ? repetition_.period : context_.period(); }
   bool pairs() const { return !phases_ && !x_.complex() && low().tensor.items() > 1; }
 
   const Ciphertext x_;
   const EvaluationKeys& keys_;
   Context& context_;
   ProgressSteps steps_{1};
+  Repetition repetition_;
   bool packed_;
   std::optional<Ciphertext> low_, work_;
   std::optional<RnsTensor> phases_;

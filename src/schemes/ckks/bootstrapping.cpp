@@ -187,6 +187,34 @@ Diagonals Bootstrapper::matrix(const Layers& layers, bool inverse, double factor
 Diagonals Bootstrapper::to_coefficients(std::size_t stage, double factor) const {
   return matrix(to_coefficients_[stage], false, factor);
 }
+
+Repetition Bootstrapper::part_of(std::size_t stage, const Repetition& repetition) const {
+  const Layers& layers = to_coefficients_[stage];
+  const std::size_t first = std::size_t{1} << layers.first, end = first << layers.count;
+  // The layer at distance `period` is the first one that sees blocks of different contents.
+  const bool within = first <= repetition.period && repetition.period < end;
+  // Diagonals whose distance is a multiple of the period exist only up to the period `end`.
+  return {repetition.period > end ? slots_ : std::max(repetition.period, first), repetition.alternating && within};
+}
+
+Diagonals Bootstrapper::to_coefficients(std::size_t stage, double factor, const Repetition& repetition) const {
+  const Repetition part = part_of(stage, repetition);
+  Diagonals sums;
+  for (const auto& [k, values] : to_coefficients(stage, factor)) {
+    Vector& to = sums[k & (part.period - 1)];
+    to.resize(values.size());
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const Complex v = values[i];
+      to[i] += part.alternating && (((i + k) & part.period) != 0) ? Complex(v.imag(), -v.real()) : v;
+    }
+  }
+  return sums;
+}
+
+std::size_t Bootstrapper::baby_steps(std::size_t stage) const {
+  return Steps(numbers(to_coefficients_[stage]), period(to_coefficients_[stage])).baby;
+}
+
 Diagonals Bootstrapper::to_slots(std::size_t stage, bool packed) const {
   Diagonals diagonals = matrix(to_slots_[stage], true, factors_[stage]);
   if (!packed) return diagonals;
@@ -365,46 +393,55 @@ std::vector<LinearSum> BootstrappingPlan::to_slots(bool packed) {
   return sums;
 }
 
-PlaintextData BootstrappingPlan::alternating(Complex first, Complex second, std::size_t level, double scale) {
+PlaintextData BootstrappingPlan::alternating(Complex first, Complex second, std::size_t period, std::size_t level,
+                                             double scale) {
   const std::lock_guard lock(mutex_);
   const device::Unobserved alone;
   const auto is = [&](const Alternating& a) {
-    return a.first == first && a.second == second && a.plaintext.level == level && a.plaintext.scale == scale;
+    return a.first == first && a.second == second && a.period == period && a.plaintext.level == level &&
+           a.plaintext.scale == scale;
   };
   const auto make = [&] {
-    const std::size_t slots = context_.period();
-    Values values{{}, {}, 2 * slots, true};
-    values.data.assign(slots, first), values.data.resize(2 * slots, second);
+    Values values{{}, {}, std::max(2 * period, context_.period()), true};
+    for (std::size_t i = 0; i < values.width; ++i) values.data.push_back(i & period ? second : first);
     const RnsTensor polynomial =
         upload_polynomials(context_, rounded_polynomials(context_, values, scale, 0, 1), context_.rlwe().chain(level));
-    // The declared width is half the number of values, so that the plaintext combines with tensors of the set.
-    PlaintextData data{.tensor = ring::to_domain(polynomial, Domain::ntt).drop_axis(0, 0), .level = level, .width = slots};
+    // The declared width is that of the set's tensors, with which the plaintext combines.
+    PlaintextData data{
+        .tensor = ring::to_domain(polynomial, Domain::ntt).drop_axis(0, 0), .level = level, .width = context_.period()};
     data.scale = scale, data.bound = std::log2(std::max(std::abs(first), std::abs(second))), data.complex = true;
-    return std::make_shared<const Alternating>(Alternating{first, second, std::move(data)});
+    return std::make_shared<const Alternating>(Alternating{first, second, period, std::move(data)});
   };
   return alternating_.get(is, make, [](const Alternating&) { return std::size_t{1}; })->plaintext;
 }
 
-std::vector<LinearSum> BootstrappingPlan::to_coefficients(double factor) {
+std::vector<LinearSum> BootstrappingPlan::to_coefficients(double factor, const Repetition& repetition) {
   constexpr std::size_t kept = 4;  // cached factors: each bound of a bootstrap and each size of a table has its own
   const std::lock_guard lock(mutex_);
   const device::Unobserved alone;  // the matrices are constants, not part of a recorded computation
   const std::size_t all = how_.stages_to_coefficients();
   const auto stage = [&](std::size_t i, double by) {
-    const Diagonals matrix = how_.to_coefficients(i, by);
-    return sum_of(context_, views_of(matrix), size_of(matrix), all + 1 - i, 0, &how_.to_coefficients_keys());
+    const Diagonals matrix = how_.to_coefficients(i, by, repetition);
+    return sum_of(context_, views_of(matrix), size_of(matrix), all + 1 - i, how_.baby_steps(i),
+                  &how_.to_coefficients_keys());
   };
-  while (more_to_coefficients_.size() + 1 < all) more_to_coefficients_.push_back(stage(more_to_coefficients_.size() + 1, 1));
+  const Repetition part = how_.part_of(0, repetition);
   auto& first = first_to_coefficients_;
-  const auto found = std::find_if(first.begin(), first.end(), [&](const auto& sum) { return sum.first == factor; });
+  const auto found =
+      std::find_if(first.begin(), first.end(), [&](const First& f) { return f.factor == factor && f.part == part; });
   if (found == first.end()) {
     if (first.size() == kept) first.pop_back();
-    first.emplace_front(factor, stage(0, factor));
+    first.push_front({factor, part, stage(0, factor)});
   } else {
     std::rotate(first.begin(), found, found + 1);
   }
-  std::vector<LinearSum> sums = {first.front().second};
-  sums.insert(sums.end(), more_to_coefficients_.begin(), more_to_coefficients_.end());
+  std::vector<LinearSum> sums = {first.front().sum};
+  for (std::size_t i = 1; i < all; ++i) {
+    const auto [period, alternating] = how_.part_of(i, repetition);
+    auto& more = more_to_coefficients_[{i, period, alternating}];
+    if (!more.context) more = stage(i, 1);
+    sums.push_back(more);
+  }
   return sums;
 }
 

@@ -11,8 +11,10 @@
 
 #include <array>
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
+#include <tuple>
 
 #include "base/recent.h"
 #include "schemes/ckks/diagonals.h"
@@ -35,6 +37,15 @@ struct Sine {
 /// Returns the approximation whose error matches a set's scale.
 Sine sine_of(const Bootstrapping& b);
 
+/// Repetition of the values in a bootstrap.
+struct Repetition {
+  std::size_t period = 0;  // a power of two, at most the set's period
+  /// Whether the coefficients of every second block of `period` slots hold the values times -i. After a conjugation and an
+  /// addition, real parts alternate with imaginary parts. The period must be at most half of the set's.
+  bool alternating = false;
+  bool operator==(const Repetition&) const = default;
+};
+
 /// Matrices, factors and key layouts of a set.
 class Bootstrapper {
  public:
@@ -44,6 +55,12 @@ class Bootstrapper {
   /// Returns stage number `stage` of slots-to-coefficients, times `factor`: a matrix of several layers of the transform, on
   /// as many slots as it repeats with.
   Diagonals to_coefficients(std::size_t stage, double factor) const;
+  /// Returns the stage for repeated values: the same product, with the sum of all diagonals that are `period` apart in place
+  /// of each. The steps of its diagonals are among those of the whole stage, in giant steps of `baby_steps(stage)`.
+  Diagonals to_coefficients(std::size_t stage, double factor, const Repetition& repetition) const;
+  std::size_t baby_steps(std::size_t stage) const;
+  /// Returns the part of a repetition that changes the matrix of a stage: equal parts have equal matrices.
+  Repetition part_of(std::size_t stage, const Repetition& repetition) const;
   /// Returns a stage of the inverse, times the stage's factor. The keys of the first matrix hold stage 0. If slots repeat,
   /// the layers beyond theirs sum over all slots, which leaves only the message's coefficients. `packed`: a variant of the
   /// last stage. The packed result plus its conjugate holds twice the real parts and, in as many slots behind, twice the
@@ -56,7 +73,9 @@ class Bootstrapper {
   bool packs() const { return 2 * slots_ <= places_; }
   /// Returns the automorphism that rotates by the number of slots. This automorphism exchanges packed real and imaginary
   /// parts.
-  u64 swap() const { return context_.galois(static_cast<std::int64_t>(slots_), places_); }
+  u64 swap() const { return swap(slots_); }
+  /// Returns the automorphism that rotates by `period` slots, for halves of a repetition.
+  u64 swap(std::size_t period) const { return context_.galois(static_cast<std::int64_t>(period), places_); }
   /// Returns the automorphisms whose usual keys bootstrapping needs in addition to its own keys, ascending.
   std::vector<u64> turns() const;
   /// Returns the automorphisms of the first matrix's diagonals; the first is 1.
@@ -133,19 +152,22 @@ class BootstrappingPlan {
   BootstrappingPlan(Context& context, const Bootstrapper& how);
 
   /// Returns the slots-to-coefficients matrices, times a factor, in order of application down to the lowest level. Caches
-  /// the first matrix, which contains the factor, for the last four factors.
-  std::vector<LinearSum> to_coefficients(double factor);
+  /// the first matrix, which contains the factor, for the last four factors, and the others for every period in use.
+  std::vector<LinearSum> to_coefficients(double factor) { return to_coefficients(factor, {context_.period()}); }
+  std::vector<LinearSum> to_coefficients(double factor, const Repetition& repetition);
   /// Returns the coefficients-to-slots matrices after the first one; see Bootstrapper::to_slots.
   std::vector<LinearSum> to_slots(bool packed);
-  /// Returns a plaintext, without its context, that alternates between two numbers: each fills one period of the slots.
-  /// Caches the last 40 plaintexts.
-  PlaintextData alternating(std::complex<double> first, std::complex<double> second, std::size_t level, double scale);
+  /// Returns a plaintext, without its context, that alternates between two numbers: each fills `period` slots. Caches the
+  /// last 40 plaintexts.
+  PlaintextData alternating(std::complex<double> first, std::complex<double> second, std::size_t period, std::size_t level,
+                            double scale);
 
   Raise raise;
 
  private:
   struct Alternating {
     std::complex<double> first, second;
+    std::size_t period;
     PlaintextData plaintext;
   };
 
@@ -157,8 +179,13 @@ class BootstrappingPlan {
   std::optional<LinearSum> last_packed_;
   Recent<Alternating> alternating_{40, 40};
   std::mutex mutex_;
-  std::deque<std::pair<double, LinearSum>> first_to_coefficients_;  // cache, by factor, most recently used first
-  std::vector<LinearSum> more_to_coefficients_;
+  struct First {
+    double factor;
+    Repetition part;
+    LinearSum sum;
+  };
+  std::deque<First> first_to_coefficients_;                                               // cache, most recently used first
+  std::map<std::tuple<std::size_t, std::size_t, bool>, LinearSum> more_to_coefficients_;  // by stage and Repetition
 };
 
 }  // namespace heliograph::ckks

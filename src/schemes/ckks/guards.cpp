@@ -189,6 +189,14 @@ Ciphertext drop_guards(const Ciphertext& x) {
   return Ciphertext(std::make_shared<const CiphertextData>(std::move(data)));
 }
 
+Ciphertext with_guards(const Ciphertext& x, const Ciphertext& of) {
+  CiphertextData data = x.data();
+  const CiphertextData& other = of.data();
+  require_same(other, data.context, data.key, "the tensor with the guards");
+  data.guards = Guards::joined(data.guards, other.guards);
+  return Ciphertext(std::make_shared<const CiphertextData>(std::move(data)));
+}
+
 Ciphertext skip_guards(const Ciphertext& x) {
   CiphertextData data = x.data();
   data.ranges = data.ranges.guarded();

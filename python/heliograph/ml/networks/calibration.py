@@ -14,7 +14,7 @@ from heliograph._common.arguments import complexes, described, has_masked
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Node
 from heliograph.ml.networks.cuts import Network
-from heliograph.ml.networks.evaluation import batches, evaluate
+from heliograph.ml.networks.evaluation import batches, evaluate, is_of_positives
 from heliograph.ml.networks.fitting import BINS, Observed, interval_of
 
 _BATCH = 64
@@ -74,7 +74,8 @@ def _counted(
     network: Network, x: npt.NDArray[np.float32], ranges: Mapping[str, list[float]], margin: float
 ) -> dict[str, Observed]:
     """Returns the ranges, with histograms of the arguments of some samples."""
-    edges = {name: interval_of(low, high, margin) for name, (low, high, _) in ranges.items()}
+    positive = {cut.name: cut.node is not None and is_of_positives(cut.node) for cut in network.activations}
+    edges = {name: interval_of(low, high, margin, positive[name]) for name, (low, high, _) in ranges.items()}
     counts = {name: np.zeros(BINS, dtype=np.int64) for name in ranges}
 
     def count(node: Node, argument: npt.NDArray[Any]) -> None:
@@ -88,16 +89,22 @@ def _counted(
     }
 
 
+def split(calibrate: Any, shape: tuple[int, ...]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64] | None]:
+    """Returns calibration samples [count, ...] and class numbers; None without them.
+
+    Raises the errors of `samples_of` and `labels_of`."""
+    labels = None
+    if isinstance(calibrate, tuple) and len(calibrate) == 2 and np.ndim(calibrate[0]) > np.ndim(calibrate[1]):
+        calibrate, labels = calibrate
+    samples = samples_of(calibrate, shape, "calibration samples")
+    return samples.astype(np.float32), None if labels is None else labels_of(labels, len(samples))
+
+
 def calibrated(network: Network, calibrate: Any, margin: float) -> Calibration:
     """Evaluates a network on samples [count, ...], or on a pair of samples and class numbers.
 
     Raises ModelError if a value is not finite, and the errors of `samples_of` and `labels_of`."""
-    labels = None
-    if isinstance(calibrate, tuple) and len(calibrate) == 2 and np.ndim(calibrate[0]) > np.ndim(calibrate[1]):
-        calibrate, labels = calibrate
-    samples = samples_of(calibrate, network.cuts[0].shape, "calibration samples")
-    classes = None if labels is None else labels_of(labels, len(samples))
-    x = samples.astype(np.float32)
+    x, classes = split(calibrate, network.cuts[0].shape)
     ranges: dict[str, list[float]] = {cut.name: [np.inf, -np.inf, 0.0] for cut in network.activations}
 
     def note(node: Node, argument: npt.NDArray[Any]) -> None:

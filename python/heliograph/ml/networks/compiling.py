@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,12 @@ import numpy as np
 from heliograph import _core, ckks
 from heliograph._common.arguments import count_of, flag, of_kind, readable_bytes, real
 from heliograph.ml.graph import Graph
-from heliograph.ml.networks.calibration import Calibration, calibrated, require_classes
+from heliograph.ml.networks.calibration import Calibration, calibrated, require_classes, split
 from heliograph.ml.networks.cuts import Network, network_of
 from heliograph.ml.networks.evaluation import require_known
 from heliograph.ml.networks.forecast import seconds_of
 from heliograph.ml.networks.model import NetworkModel
+from heliograph.ml.networks.primitives import with_primitives
 from heliograph.ml.networks.program import Circuit, level_key_bytes, matrices, matrix_bytes
 from heliograph.ml.networks.report import Approximated, NetworkReport
 from heliograph.ml.networks.search import HALF, Loss, Search
@@ -41,6 +42,7 @@ def compile_graph(
     parameters: ckks.Parameters | None = None,
     lean: bool = False,
     compact: bool | None = None,
+    masks: Container[str] = (),
 ) -> NetworkModel:
     """Compiles a canonical graph of a multilayer perceptron or a convolutional network for encrypted inputs, by CKKS.
 
@@ -60,6 +62,8 @@ def compile_graph(
     memory, and each product transforms them again (`hg.ckks.LinearTransform`). By default they are compact if all of them
     would take more than 65% of the free memory.
 
+    `masks` are values of the graph that are masks of softmax (`Preparation.joined`).
+
     `target` names the profile of the machine for which seconds are predicted (`heliograph profile`): a name or a path; by
     default the device in use. `limit` refuses larger predicted seconds or bytes.
 
@@ -77,7 +81,8 @@ def compile_graph(
     lean, compact = flag(lean, "lean"), None if compact is None else flag(compact, "compact")
     profile = profile_of(target)
     require_known(graph)
-    network = network_of(graph)
+    samples, _ = split(calibrate, tuple(graph.shapes[graph.inputs[0]]))
+    network = network_of(with_primitives(graph, samples, masks))
     calibration = calibrated(network, calibrate, margin)
     several = int(np.prod(network.output.shape)) >= 2
     if classifies is not None and flag(classifies, "classifies") and not several:
@@ -135,7 +140,11 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
     spread = max(float(exact.std()), 1e-30)
     for cut in network.activations:
         assert cut.node is not None
+        if cut.is_linear:  # no approximation
+            continue
         fitted = polynomials[cut.name]
+        if fitted.is_identity:
+            continue
         alone, _ = Simulator(network, {cut.name: fitted}).outputs(samples)
         error = float(np.sqrt(np.mean((alone - exact) ** 2))) / spread
         place = plan.places[cut.name]

@@ -1,7 +1,8 @@
 """Division of a network at its activations.
 
 A cut is a tensor that is encrypted or results from an activation. Everything between cuts is a sum of linear maps and a
-constant: a `Form`. A product of two tensors becomes the difference of two squares, which are activations.
+constant: a `Form`. A product of two tensors is a cut, too, and its two factors are cuts. Maximum pools become maxima of
+pairs (`pools`).
 """
 
 from __future__ import annotations
@@ -9,24 +10,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Array, Graph, Node, Shape, floats
+from heliograph.ml.interpreter import CANONICAL
 from heliograph.ml.networks.evaluation import function_of
-from heliograph.ml.networks.terms import PUSHES, Floats, Terms, concatenated
+from heliograph.ml.networks.pools import unused, without_pools
+from heliograph.ml.networks.primitives import client_part, with_factors
+from heliograph.ml.networks.terms import MOST_WHOLE, PUSHES, Floats, Indices, LinearMap, Terms, concatenated
 
-_MOST_TRIPLETS = 1 << 26  # 1.6 GB
-
-#: Operations at the end of a graph that the client computes after decryption.
-CLIENT_OPERATIONS = ("softmax", "log_softmax", "argmax")
+_MOST_TRIPLETS = 1 << 28  # some minutes of one core
 
 _SIGMOIDS = ("sigmoid", "hard_sigmoid")
 _MOVES = ("reshape", "transpose", "slice", "concatenate", "broadcast")  # operations that only move values
 
+_COPIES = ("reshape", "transpose", "slice", "broadcast", "shifts", "pad")  # moves of one value, which may copy
+
 _REMEDIES = {
-    "maximum_pool": "train with average pools instead",
     "softmax": "a softmax is supported as the last operation, which the client computes",
     "log_softmax": "a softmax is supported as the last operation, which the client computes",
     "argmax": "an argmax is supported as the last operation, which the client computes",
@@ -40,8 +43,13 @@ class Form:
     """An affine map: the sum of linear maps of cuts, and a constant."""
 
     shape: Shape
-    maps: Mapping[str, Terms]  #: linear map of each cut that it reads
+    maps: Mapping[str, LinearMap]  #: linear map of each cut that it reads
     constant: Floats  #: constant [values], flattened
+
+    @property
+    def count(self) -> int:
+        """Maximum number of triplets of all maps."""
+        return sum(terms.count for terms in self.maps.values())
 
     def plus(self, other: Form) -> Form:
         """Returns the sum of two forms of one shape.
@@ -59,33 +67,40 @@ class Form:
         """Returns the form without the triplets of its maps.
 
         >>> one = Form((1,), {"x": Terms.identity((1,))}, np.ones(1)).without_weights()
-        >>> list(one.maps), len(one.maps["x"].weights)
+        >>> list(one.maps), one.maps["x"].count
         (['x'], 0)
         """
-        none = np.zeros(0, dtype=np.int64)
-        return replace(
-            self, maps={name: Terms(t.shape, t.columns, none, none, np.zeros(0)) for name, t in self.maps.items()}
-        )
+        return replace(self, maps={name: terms.without_weights() for name, terms in self.maps.items()})
 
     def joined(self) -> Form:
-        """Returns the form with one triplet for each pair of indices, without maps of zeros.
+        """Returns the form with one triplet for each pair of indices, of 32 bits each, without maps of zeros.
 
         >>> one = Form((1,), {"x": Terms.identity((1,))}, np.ones(1))
         >>> one.plus(one).joined().maps["x"].weights
         array([2.])
         """
-        joined = {name: terms.joined() for name, terms in self.maps.items()}
-        return Form(self.shape, {name: terms for name, terms in joined.items() if len(terms.weights)}, self.constant)
+        joined = {name: terms.joined().short() for name, terms in self.maps.items()}
+        return Form(self.shape, {name: terms for name, terms in joined.items() if not terms.is_zero}, self.constant)
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A tensor between linear maps: the input, or the result of an activation."""
+    """A tensor between linear maps: the input, or the result of an activation or of a product of two other cuts."""
 
     name: str  #: name of the value in the graph
     shape: Shape
-    node: Node | None  #: the activation; None for the input
-    form: Form | None  #: argument of the activation; None for the input
+    node: Node | None  #: the activation or product; None for the input
+    form: Form | None  #: argument of the activation, or the two factors of the product; None for the input
+
+    @property
+    def is_product(self) -> bool:
+        """Whether the cut is the product of the two cuts that its form reads."""
+        return self.node is not None and self.node.operation == "multiply"
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the cut is no approximation: the input, or a value that several maps read and that is kept for them."""
+        return self.node is None or self.node.attributes.get("function") == "identity"
 
     @property
     def label(self) -> str:
@@ -105,7 +120,7 @@ class Network:
     @property
     def activations(self) -> tuple[Cut, ...]:
         """The cuts with an activation."""
-        return tuple(cut for cut in self.cuts if cut.node is not None)
+        return tuple(cut for cut in self.cuts if cut.node is not None and not cut.is_product)
 
     @property
     def result(self) -> str:
@@ -116,6 +131,23 @@ class Network:
     def has_sigmoids(self) -> bool:
         """Whether all values of the result are sigmoids, which are probabilities of labels and no scores."""
         return _are_sigmoids(self.graph, self.result)
+
+    def factors(self) -> dict[str, str]:
+        """Returns the linear cuts that products read, directly or after moves of their elements: for each the cut whose
+        elements it moves, or "" if it computes its values."""
+        cuts, makers = {cut.name: cut for cut in self.cuts}, {node.output: node for node in self.graph.nodes}
+        names = [name for cut in self.cuts if cut.is_product and cut.form is not None for name in cut.form.maps]
+        found: dict[str, str] = {}
+        while names:
+            cut = cuts[names.pop()]
+            if not cut.is_linear or cut.node is None or cut.name in found:
+                continue
+            value = cut.node.inputs[0]
+            while value not in cuts and makers[value].operation in _COPIES:
+                value = makers[value].inputs[0]
+            found[cut.name] = value if value in cuts else ""
+            names += [value] if value in cuts else []
+        return found
 
     def without_weights(self) -> Network:
         """Returns the network without the triplets of its maps, which diagonals replace: they take gigabytes."""
@@ -133,30 +165,79 @@ def network_of(graph: Graph) -> Network:
     """Divides a canonical graph at its activations.
 
     Raises ModelError for an operation that encrypted networks do not support, with the name of its node."""
-    graph = without_products(graph)
-    client = _client_part(graph)
+    graph = with_factors(without_pools(graph))
+    client = client_part(graph)
     inner = graph.nodes[: len(graph.nodes) - len(client)]
     name = graph.inputs[0]
-    cuts = [Cut(name, tuple(graph.shapes[name]), None, None)]
-    forms: dict[str, Form] = {name: _whole(name, cuts[0].shape)}
+    made = _Division(graph, {name: _whole(name, tuple(graph.shapes[name]))})
     for node in inner:
-        shape = tuple(graph.shapes[node.output])
-        operands = [forms[v] if v in forms else _constant(graph, node, v) for v in node.inputs]
-        if node.operation == "activation":
-            form = operands[0].joined()
-            if form.maps:
-                cuts.append(Cut(node.output, shape, node, form))
-                forms[node.output] = _whole(node.output, shape)
-            else:
-                forms[node.output] = Form(shape, {}, _finite(node, function_of(node)(form.constant)))
-        else:
-            forms[node.output] = _pushed(node, operands, shape)
+        made.add(node)
     last = client[0].inputs[0] if client else graph.outputs[0]
-    output = forms[last].joined()
+    output = made.forms[last].joined()
     if not output.maps:
         raise ModelError("cannot compile this network: its output must depend on its input, and is constant")
-    network = Network(graph, tuple(cuts), output, client)
-    return _without_unused(network)
+    graph = replace(graph, nodes=(*made.nodes, *client), shapes=made.shapes)
+    return _without_unused(Network(graph, tuple(made.cuts), output, client))
+
+
+class _Division:
+    """The cuts and forms of the nodes so far. Values that are better computed once become cuts, too (`keep`)."""
+
+    def __init__(self, graph: Graph, forms: dict[str, Form]) -> None:
+        (name,) = forms
+        self._graph, self.forms = graph, forms
+        self.cuts = [Cut(name, forms[name].shape, None, None)]
+        self.nodes: list[Node] = []
+        self.shapes = dict(graph.shapes)
+        self._kept: dict[str, str] = {}  # the cut of each value that is kept
+
+    def add(self, node: Node) -> None:
+        """Adds the next node."""
+        node = replace(node, inputs=tuple(self._kept.get(value, value) for value in node.inputs))
+        shape = tuple(self.shapes[node.output])
+        operands = [self.forms[v] if v in self.forms else _constant(self._graph, node, v) for v in node.inputs]
+        if node.operation in ("convolution", "dense") and _is_better_apart(node, operands[0], shape):
+            kept = self.keep(node.inputs[0])
+            node, operands = replace(node, inputs=(kept,)), [self.forms[kept]]
+        if node.operation == "activation":
+            self._activate(node, operands[0].joined(), shape)
+        elif node.operation == "multiply" and all(form.maps for form in operands):
+            self.nodes.append(node)
+            self.cuts.append(Cut(node.output, shape, node, _factors(node, operands)))
+            self.forms[node.output] = _whole(node.output, shape)
+        else:
+            self.nodes.append(node)
+            self.forms[node.output] = form = _pushed(node, operands, shape)
+            if len(self._graph.users(node.output)) > 1 and form.count > max(MOST_WHOLE, 2 * math.prod(shape)):
+                self.keep(node.output)
+
+    def keep(self, value: str) -> str:
+        """Makes a cut of a value without an activation, for all later nodes that read it. Returns its name."""
+        name, shape = unused(f"{value}/kept", self.shapes), tuple(self.shapes[value])
+        maker = next((node.source for node in self.nodes if node.output == value), "")
+        self.shapes[name] = shape
+        self._kept[value] = name
+        attributes = {"function": "identity", "parameters": {}}
+        self._activate(
+            Node("activation", (value,), name, attributes, f"{maker or value} (result)"), self.forms[value], shape
+        )
+        return name
+
+    def _activate(self, node: Node, form: Form, shape: Shape) -> None:
+        self.nodes.append(node)
+        form = form.joined()
+        if form.maps:
+            self.cuts.append(Cut(node.output, shape, node, form))
+            self.forms[node.output] = _whole(node.output, shape)
+        else:
+            self.forms[node.output] = Form(shape, {}, _finite(node, function_of(node)(form.constant)))
+
+
+def _is_better_apart(node: Node, form: Form, shape: Shape) -> bool:
+    """Tells whether a large linear map has less than half of the weights if the node's operand is computed first."""
+    together = form.count * _growth(node, shape)
+    apart = form.count + math.prod(form.shape) * _growth(node, shape)
+    return together > max(MOST_WHOLE, 2 * apart)
 
 
 def _without_unused(network: Network) -> Network:
@@ -168,52 +249,6 @@ def _without_unused(network: Network) -> Network:
             kept.append(cut)
             needed.update(cut.form.maps if cut.form else ())
     return Network(network.graph, tuple(reversed(kept)), network.output, network.client)
-
-
-def without_products(graph: Graph) -> Graph:
-    """Returns the graph with x y = ((x + y) / 2)^2 - ((x - y) / 2)^2 in place of each product of two computed values.
-
-    The squares are activations, so their arguments have calibrated intervals and guards."""
-    nodes: list[Node] = []
-    shapes = dict(graph.shapes)
-    for node in graph.nodes:
-        if node.operation != "multiply" or any(name in graph.constants for name in node.inputs):
-            nodes.append(node)
-            continue
-        shape = tuple(shapes[node.output])
-        x, y = node.inputs
-        if x == y:
-            nodes.append(Node("activation", (x,), node.output, {"function": "square", "parameters": {}}, node.source))
-            continue
-        half = {"factor": np.float64(0.5), "offset": np.float64(0.0)}
-        minus = {"factor": np.float64(-1.0), "offset": np.float64(0.0)}
-        names = {part: f"{node.output}/{part}" for part in ("minus", "sum", "difference", "a", "b", "a2", "b2", "b3")}
-        shapes |= dict.fromkeys(names.values(), shape) | {names["minus"]: tuple(shapes[y])}
-        square = {"function": "square", "parameters": {}}
-        nodes += [
-            Node("scale", (y,), names["minus"], minus, node.source),
-            Node("add", (x, y), names["sum"], {}, node.source),
-            Node("add", (x, names["minus"]), names["difference"], {}, node.source),
-            Node("scale", (names["sum"],), names["a"], half, node.source),
-            Node("scale", (names["difference"],), names["b"], half, node.source),
-            Node("activation", (names["a"],), names["a2"], square, f"{node.source} (sum)"),
-            Node("activation", (names["b"],), names["b2"], square, f"{node.source} (difference)"),
-            Node("scale", (names["b2"],), names["b3"], minus, node.source),
-            Node("add", (names["a2"], names["b3"]), node.output, {}, node.source),
-        ]
-    return Graph(graph.inputs, graph.outputs, tuple(nodes), shapes, graph.constants, graph.name)
-
-
-def _client_part(graph: Graph) -> tuple[Node, ...]:
-    """Returns the last operations of a graph that the client computes."""
-    nodes: list[Node] = []
-    value = graph.outputs[0]
-    for node in reversed(graph.nodes):
-        if node.operation not in CLIENT_OPERATIONS or node.output != value or len(graph.users(value)) > bool(nodes):
-            break
-        nodes.insert(0, node)
-        value = node.inputs[0]
-    return tuple(nodes)
 
 
 def _are_sigmoids(graph: Graph, value: str) -> bool:
@@ -229,6 +264,15 @@ def _are_sigmoids(graph: Graph, value: str) -> bool:
         else:
             return False
     return found
+
+
+def _factors(node: Node, operands: list[Form]) -> Form:
+    """Returns the two cuts of a product as one form."""
+    one, two = operands
+    whole = all([t.factor() for t in form.maps.values()] == [1.0] and not form.constant.any() for form in operands)
+    if one.shape != two.shape or not whole or one.maps.keys() == two.maps.keys():
+        raise _unsupported(node, "the factors of a product must be two activations of one shape")
+    return Form(one.shape, {**one.maps, **two.maps}, np.zeros(math.prod(one.shape)))
 
 
 def _whole(name: str, shape: Shape) -> Form:
@@ -265,7 +309,7 @@ def _pushed(node: Node, operands: list[Form], shape: Shape) -> Form:
         constant, form = sorted(operands, key=lambda f: bool(f.maps))
         factor = np.broadcast_to(constant.constant.reshape(constant.shape), shape).ravel()
         form = _broadcast(node, form, shape)
-        maps = {name: Terms(t.shape, t.columns, t.rows, t.cols, t.weights * factor[t.rows]) for name, t in form.maps.items()}
+        maps = {name: t.pushed(partial(_times, factor), shape, t.count) for name, t in form.maps.items()}
         return Form(shape, maps, form.constant * factor)
     if kind == "concatenate":
         return _concatenated(node, operands, shape)
@@ -274,37 +318,38 @@ def _pushed(node: Node, operands: list[Form], shape: Shape) -> Form:
             node, _REMEDIES.get(kind, f"supported are {', '.join(sorted(PUSHES))}, add, multiply, activation")
         )
     form = operands[0]
-    _require_small(node, form, shape)
-    maps = {name: PUSHES[kind](node, terms, shape) for name, terms in form.maps.items()}
-    return Form(shape, maps, _constant_after(node, form, shape))
+    grow = _growth(node, shape)
+    _require_small(node, form, grow)
+    push = partial(_push, node, shape)
+    maps = {name: terms.pushed(push, shape, int(terms.count * grow)) for name, terms in form.maps.items()}
+    after = CANONICAL[kind]([form.constant.reshape(1, *form.shape)], node.attributes)
+    return Form(shape, maps, floats(after).ravel())
 
 
-def _constant_after(node: Node, form: Form, shape: Shape) -> Floats:
-    """Returns the constant of a form after a linear operation and its bias."""
-    size = math.prod(form.shape)
-    nonzero = np.flatnonzero(form.constant)
-    terms = Terms(form.shape, size, nonzero, nonzero, np.ones(len(nonzero)))
-    made = PUSHES[node.operation](node, terms, shape).apply(form.constant)
-    if node.operation == "scale":
-        return made + np.broadcast_to(floats(node.attributes["offset"]), shape).ravel()
-    if node.operation in ("dense", "convolution"):
-        bias = floats(node.attributes["bias"])
-        bias = bias if node.operation == "dense" else bias[:, None, None]
-        return made + np.broadcast_to(bias, shape).ravel()
-    return made
+def _push(node: Node, shape: Shape, terms: Terms) -> Terms:
+    return PUSHES[node.operation](node, terms, shape)
 
 
-def _require_small(node: Node, form: Form, shape: Shape) -> None:
-    """Raises ModelError for a linear map of too many weights for the memory of the compiler."""
-    grow = 1
+def _times(factor: Floats, t: Terms) -> Terms:
+    return Terms(t.shape, t.columns, t.rows, t.cols, t.weights * factor[t.rows], t.distinct)
+
+
+def _growth(node: Node, shape: Shape) -> float:
+    """Returns the number of outputs that an input of a node adds to, about."""
     if node.operation == "dense":
-        grow = int(np.shape(node.attributes["weight"])[0])
-    elif node.operation == "convolution":
-        weight = np.shape(node.attributes["weight"])
-        grow = weight[0] // int(node.attributes["groups"]) * weight[2] * weight[3]
-    count = sum(len(terms.rows) for terms in form.maps.values()) * grow
-    if node.operation == "convolution":
-        count //= max(1, int(np.prod(node.attributes["strides"])))
+        return float(np.shape(node.attributes["weight"])[0])
+    if node.operation == "shifts":
+        return float(node.attributes["count"])
+    if node.operation != "convolution":
+        return 1.0
+    outputs, _, *kernel = np.shape(node.attributes["weight"])
+    taps = [min(k / s, n) for k, s, n in zip(kernel, node.attributes["strides"], shape[1:], strict=True)]
+    return float(outputs // int(node.attributes["groups"]) * math.prod(taps))
+
+
+def _require_small(node: Node, form: Form, grow: float) -> None:
+    """Raises ModelError for a linear map of so many weights that its compilation takes hours."""
+    count = int(form.count * grow)
     if count > _MOST_TRIPLETS:
         raise _unsupported(
             node, f"its linear map must have at most {_MOST_TRIPLETS:,} weights, and has {count:,}; use smaller inputs"
@@ -316,17 +361,23 @@ def _broadcast(node: Node, form: Form, shape: Shape) -> Form:
     if form.shape == shape:
         return form
     source = np.broadcast_to(np.arange(math.prod(form.shape)).reshape(form.shape), shape).ravel()
-    maps = {}
-    for name, terms in form.maps.items():
-        joined = terms.joined()
-        order = np.argsort(joined.rows, kind="stable")
-        joined = Terms(joined.shape, joined.columns, joined.rows[order], joined.cols[order], joined.weights[order])
-        start = np.searchsorted(joined.rows, source)
-        count = np.searchsorted(joined.rows, source, side="right") - start
-        index = np.repeat(start - np.concatenate([[0], np.cumsum(count)[:-1]]), count) + np.arange(count.sum())
-        rows = np.repeat(np.arange(len(source)), count)
-        maps[name] = Terms(shape, terms.columns, rows, joined.cols[index], joined.weights[index])
+    grow = len(source) // max(1, len(form.constant))
+    maps = {
+        name: terms.pushed(partial(_repeated, source, shape), shape, terms.count * grow) for name, terms in form.maps.items()
+    }
     return Form(shape, maps, form.constant[source])
+
+
+def _repeated(source: Indices, shape: Shape, terms: Terms) -> Terms:
+    """Returns the triplets of a map whose output repeats: output i is the output `source[i]` of `terms`."""
+    joined = terms.joined()
+    order = np.argsort(joined.rows, kind="stable")
+    joined = Terms(joined.shape, joined.columns, joined.rows[order], joined.cols[order], joined.weights[order])
+    start = np.searchsorted(joined.rows, source)
+    count = np.searchsorted(joined.rows, source, side="right") - start
+    index = np.repeat(start - np.concatenate([[0], np.cumsum(count)[:-1]]), count) + np.arange(count.sum())
+    rows = np.repeat(np.arange(len(source)), count)
+    return Terms(shape, terms.columns, rows, joined.cols[index], joined.weights[index])
 
 
 def _concatenated(node: Node, operands: list[Form], shape: Shape) -> Form:
@@ -334,7 +385,8 @@ def _concatenated(node: Node, operands: list[Form], shape: Shape) -> Form:
     total = Form(shape, {}, np.zeros(math.prod(shape)))
     offset = 0
     for form in operands:
-        maps = {name: concatenated(terms, shape, axis, offset) for name, terms in form.maps.items()}
+        move = partial(concatenated, shape=shape, axis=axis, offset=offset)
+        maps = {name: terms.pushed(move, shape, terms.count) for name, terms in form.maps.items()}
         spread = concatenated(Terms.identity(form.shape), shape, axis, offset)
         total = total.plus(Form(shape, maps, spread.apply(form.constant)))
         offset += form.shape[axis]

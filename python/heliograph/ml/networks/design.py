@@ -8,12 +8,17 @@ from dataclasses import dataclass, replace
 
 from heliograph.ml.errors import ModelError
 from heliograph.ml.networks.cuts import Cut, Form, Network
-from heliograph.ml.networks.diagonals import Diagonals, cost_of, diagonals_of, turns_of
+from heliograph.ml.networks.diagonals import Diagonals, Surveys, cost_of, diagonals_of, surveys, turns_of
 from heliograph.ml.networks.filled import Filled, filled_of
 from heliograph.ml.networks.layouts import Layout, packed, raster, strided
-from heliograph.ml.networks.terms import Terms
+from heliograph.ml.networks.propagation import carried
+from heliograph.ml.networks.terms import LinearMap
 
 _STRIDES = (1, 2, 4, 8)  # distances of pixels, in those of the layout before, that are tried
+
+_ACTIVATION_COST = 3000.0  # cost of an activation and a bootstrap of a ciphertext, in products with a diagonal
+
+_LARGE = 1 << 21  # weights of a map from which only layouts are tried that linear operations keep
 
 #: Most ciphertexts of a tensor whose ciphertexts several samples share.
 MOST_CIPHERTEXTS = 32
@@ -110,7 +115,8 @@ def design_of(network: Network, slots: int, batch: int = 1, share: int = 1) -> D
 
     Raises ModelError if a tensor of several samples takes more than 32 ciphertexts."""
     places = slots // share
-    layouts = _layouts(network, places)
+    found: dict[tuple[str, str], Surveys] = {}
+    layouts = _layouts(network, places, found)
     output = packed(network.output.shape, places)
     most = max(layout.ciphertexts for layout in (*layouts.values(), output))
     if share > 1 and most > MOST_CIPHERTEXTS:
@@ -118,57 +124,110 @@ def design_of(network: Network, slots: int, batch: int = 1, share: int = 1) -> D
             f"cannot put {share} samples into the same ciphertexts: a tensor of them takes {most} ciphertexts, at most "
             f"{MOST_CIPHERTEXTS} are allowed; put fewer samples into a ciphertext"
         )
-    maps = {cut.name: _maps(cut.form, layouts, layouts[cut.name]) for cut in network.cuts if cut.form is not None}
-    return Design(places, 1, layouts, output, maps, _maps(network.output, layouts, output)).interleaved(batch, share)
+    maps = {cut.name: _maps(cut.name, cut.form, layouts, layouts[cut.name], found) for cut in network.cuts if cut.form}
+    last = _maps("", network.output, layouts, output, found)
+    return Design(places, 1, layouts, output, maps, last).interleaved(batch, share)
 
 
-def _layouts(network: Network, slots: int) -> dict[str, Layout]:
-    """Returns the layout of each cut."""
+def _layouts(network: Network, slots: int, found: dict[tuple[str, str], Surveys]) -> dict[str, Layout]:
+    """Returns the layout of each cut. Adds the surveys of maps to `found`, by the names of the cut and of its source."""
     layouts: dict[str, Layout] = {}
-    for cut in network.cuts:
-        layouts[cut.name] = raster(cut.shape, slots) if cut.form is None else _layout(cut, cut.form, layouts, slots)
+    partners: dict[str, str] = {}
+    for product in network.cuts:
+        if product.is_product and product.form is not None:
+            one, two = product.form.maps
+            partners |= {one: two, two: one}
+    graph, cuts = network.graph, {cut.name: cut for cut in network.cuts}
+    first = network.cuts[0]
+    layouts[first.name] = raster(first.shape, slots)
+    kept: dict[str, tuple[Layout, ...]] = {first.name: (layouts[first.name],)}
+    for node in graph.nodes:
+        operands = [same for name in node.inputs if (same := kept.get(name))]
+        shape = tuple(graph.shapes[node.output])
+        kept[node.output] = carried(node, operands[0], shape) if operands else ()
+        cut = cuts.get(node.output)
+        if cut is None or cut.form is None:
+            continue
+        partner = partners.get(cut.name)
+        if partner in layouts and cut.is_linear:
+            layouts[cut.name] = layouts[partner]
+        else:
+            layouts[cut.name] = _layout(cut, cut.form, layouts, slots, found, kept[node.output])
+        kept[cut.name] = (layouts[cut.name],)
     return layouts
 
 
-def _layout(cut: Cut, form: Form, layouts: Mapping[str, Layout], slots: int) -> Layout:
-    """Returns the layout of an activation: that of a cut that it adds in place, else the cheapest of some layouts."""
+def _layout(
+    cut: Cut,
+    form: Form,
+    layouts: Mapping[str, Layout],
+    slots: int,
+    found: dict[tuple[str, str], Surveys],
+    kept: tuple[Layout, ...],
+) -> Layout:
+    """Returns the layout of an activation: that of a cut that it adds in place, else the cheapest of some layouts.
+
+    `kept` are the layouts that linear operations carry from their operands."""
     for name, terms in form.maps.items():
         if terms.factor() is not None and layouts[name].shape == cut.shape:
             return layouts[name]
-    candidates = _candidates(cut, [layouts[name] for name in form.maps], slots)
+    if kept and form.count > _LARGE:
+        return min(kept, key=lambda layout: layout.period)
+    candidates = list(dict.fromkeys([*_candidates(cut, [layouts[name] for name in form.maps], slots), *kept]))
     if len(candidates) == 1:
         return candidates[0]
-    best, least = candidates[0], math.inf
-    for candidate in candidates:
-        cost = sum(cost_of(diagonals_of(terms, layouts[name], candidate)) for name, terms in form.maps.items())
+    best, least = 0, math.inf
+    every = {name: surveys(terms, layouts[name], candidates) for name, terms in form.maps.items()}
+    for i, candidate in enumerate(candidates):
+        made = [diagonals_of(terms, layouts[name], candidate, every[name][i]) for name, terms in form.maps.items()]
+        cost = sum(cost_of(one) for one in made)
+        cost += _ACTIVATION_COST * candidate.ciphertexts
         cost += 1e-3 * candidate.period  # of equally cheap layouts the smallest, which later maps read by fewer diagonals
         if cost < least:
-            best, least = candidate, cost
-    return best
+            best, least = i, cost
+    found.update({(cut.name, name): some[best] for name, some in every.items()})
+    return candidates[best]
 
 
 def _candidates(cut: Cut, sources: list[Layout], slots: int) -> list[Layout]:
-    """Returns layouts of an activation: for images those that keep the places of rows and columns, else row-major ones."""
+    """Returns layouts of an activation: for images those that keep the places of rows and columns, else row-major ones.
+
+    The row-major layout without gaps is also one for images, if it is smaller than the others."""
     found: list[Layout] = []
     for source in sources:
         if source.shape == cut.shape:
             found.append(source)
         elif len(cut.shape) == 3 and len(source.shape) == 3:
+            same = [a == b for a, b in zip(source.shape[1:], cut.shape[1:], strict=True)]
             for stride in _STRIDES:
                 made = strided(source, (stride, stride), cut.shape)
                 found += [made] if made is not None else []
-    return list(dict.fromkeys(found or [packed(cut.shape, slots), raster(cut.shape, slots)]))
+                if same[0] != same[1]:
+                    made = strided(source, (1 if same[0] else stride, 1 if same[1] else stride), cut.shape)
+                    found += [made] if made is not None else []
+    dense = packed(cut.shape, slots)
+    if found and dense.period < min(layout.period for layout in found):
+        found.append(dense)
+    return list(dict.fromkeys(found or [dense, raster(cut.shape, slots)]))
 
 
-def _maps(form: Form, layouts: Mapping[str, Layout], target: Layout) -> tuple[Map, ...]:
-    return tuple(_map(name, terms, layouts[name], target) for name, terms in form.maps.items())
+def _maps(
+    reader: str,
+    form: Form,
+    layouts: Mapping[str, Layout],
+    target: Layout,
+    found: Mapping[tuple[str, str], Surveys],
+) -> tuple[Map, ...]:
+    every = form.maps.items()
+    return tuple(_map(name, terms, layouts[name], target, found.get((reader, name))) for name, terms in every)
 
 
-def _map(name: str, terms: Terms, source: Layout, target: Layout) -> Map:
+def _map(name: str, terms: LinearMap, source: Layout, target: Layout, found: Surveys | None) -> Map:
     factor = terms.factor()
     if factor is not None and source.digits == target.digits and source.period == target.period:
         return Map(name, factor, {})
-    diagonals = diagonals_of(terms, source, target)
-    filled = filled_of(terms, source, target)
+    found = surveys(terms, source, [target])[0] if found is None else found
+    diagonals = diagonals_of(terms, source, target, found)
+    filled = filled_of(terms, source, target, found)
     cheaper = filled is not None and filled.cost < _FILLED_GAIN * cost_of(diagonals)
     return Map(name, None, diagonals, filled if cheaper else None)

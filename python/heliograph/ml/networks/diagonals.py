@@ -6,22 +6,31 @@ forms are counted and the cheapest one is taken:
 - "first": the sums are right in the first places of the output; rotations add the copies;
 - "every": the sums are right in all copies;
 - "window": k is less than the period of the output, and each place holds a part of a sum, which rotations add.
+
+The distinct distances between places of input and output give the numbers of the diagonals in all forms (`surveys`).
+The weights are read when a matrix is encoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from heliograph.ml.networks.layouts import Layout
-from heliograph.ml.networks.terms import Floats, Indices, Terms
+from heliograph.ml.networks.terms import Floats, Indices, LinearMap, Mask
 
 #: Cost of one rotation in products with a diagonal, measured at level 6 of n16-b13 on two cores.
 ROTATION_COST = 12.0
 _GIANT_COST = 1.8  # rotations that a giant step counts as; the engine divides and decomposes for each
+_MOST_COPIED = 1 << 24  # maximum entries of a block in the form "every"
+
+#: The number, slot and weight of entries of diagonals. A pair of number and slot has one entry.
+Entries = tuple[Indices, Indices, Floats]
 
 
 @dataclass(frozen=True)
@@ -33,12 +42,10 @@ class Diagonals:
 
     period: int
     numbers: Indices  #: number of each diagonal, ascending
-    index: npt.NDArray[np.int32]  #: position in `numbers` of each entry
-    slot: npt.NDArray[np.int32]  #: slot of each entry, divided by `share`
-    weights: Floats  #: weight of each entry
     baby: int  #: number of diagonals in a giant step
     rotations: tuple[int, ...]  #: steps of the baby and giant steps
-    folds: tuple[int, ...] = ()
+    folds: tuple[int, ...]
+    entries: Callable[[], Iterator[Entries]] = field(repr=False, compare=False)  #: yields the entries in parts
     share: int = 1
 
     @property
@@ -58,9 +65,14 @@ class Diagonals:
 
     def values(self) -> Floats:
         """Returns the diagonals [count, period]."""
-        made = np.zeros((self.count, self.period // self.share))
-        np.add.at(made, (self.index, self.slot), self.weights)
-        return np.repeat(made, self.share, axis=1) if self.share > 1 else made
+        base = self.period // self.share
+        made = np.zeros(self.count * base)
+        row = np.zeros(int(self.numbers[-1]) // self.share + 1 if self.count else 1, dtype=np.int64)
+        row[self.numbers // self.share] = np.arange(self.count) * base
+        for number, slot, weights in self.entries():
+            made[row[number] + slot] += weights
+        values = made.reshape(self.count, base)
+        return np.repeat(values, self.share, axis=1) if self.share > 1 else values
 
     def interleaved(self, share: int) -> Diagonals:
         """Returns the same map for `share` interleaved samples: rotations by `share` times the steps."""
@@ -104,33 +116,111 @@ def cost_of(blocks: Blocks) -> float:
     return sum(d.count for d in blocks.values()) + ROTATION_COST * (turns_of(blocks) + folds)
 
 
-def diagonals_of(terms: Terms, source: Layout, target: Layout) -> dict[tuple[int, int], Diagonals]:
-    """Returns the diagonals of a map, by (ciphertext of the output, ciphertext of the input)."""
-    slots = source.slots
-    cols, rows = source.places[terms.cols], target.places[terms.rows]
-    low, high = min(source.period, slots), min(target.period, slots)
-    pairs = (rows // slots) * source.ciphertexts + cols // slots
-    numbers = [int(pair) for pair in _present(pairs)]
-    chosen = [pairs == pair for pair in numbers] if len(numbers) > 1 else [np.ones(len(pairs), dtype=bool)]
-    entries = [(rows[some] % slots, cols[some] % slots, terms.weights[some]) for some in chosen]
-    names = [divmod(pair, source.ciphertexts) for pair in numbers]
+@dataclass(frozen=True)
+class Survey:
+    """The distances of a block of a map: (place of the input - place of the output) modulo the period of the input."""
+
+    steps: Indices  #: distinct distances, ascending
+    count: int  #: number of triplets
+
+
+#: Surveys of a map by (ciphertext of the output, ciphertext of the input).
+Surveys = Mapping[tuple[int, int], Survey]
+
+
+def surveys(terms: LinearMap, source: Layout, targets: Sequence[Layout]) -> list[Surveys]:
+    """Returns the surveys of a map from one layout to each of several others. Reads the triplets once."""
+    low = min(source.period, source.slots)
+    inputs, outputs = source.places, [target.places for target in targets]
+    found = [np.zeros(target.ciphertexts * source.ciphertexts * low, dtype=np.int64) for target in targets]
+    for part in terms.parts():
+        cols = inputs[part.cols]
+        for places, counts in zip(outputs, found, strict=True):
+            rows = places[part.rows]
+            key = (cols - rows) & (low - 1)
+            if len(counts) > low:
+                key += ((rows // source.slots) * source.ciphertexts + cols // source.slots) * low
+            counts += np.bincount(key, minlength=len(counts))
+    return [_blocks(counts.reshape(-1, low), source.ciphertexts) for counts in found]
+
+
+def _blocks(counts: npt.NDArray[np.int64], inputs: int) -> Surveys:
+    made = {divmod(i, inputs): Survey(np.flatnonzero(block), int(block.sum())) for i, block in enumerate(counts)}
+    return {name: one for name, one in made.items() if one.count}
+
+
+def diagonals_of(
+    terms: LinearMap, source: Layout, target: Layout, found: Surveys | None = None
+) -> dict[tuple[int, int], Diagonals]:
+    """Returns the diagonals of a map, by (ciphertext of the output, ciphertext of the input).
+
+    `found` has the surveys of the map; without it they are made."""
+    found = surveys(terms, source, [target])[0] if found is None else found
+    low, high = min(source.period, source.slots), min(target.period, source.slots)
     best: dict[tuple[int, int], Diagonals] | None = None
-    for form in _forms(low, high, max((len(one[0]) for one in entries), default=0)):
-        made = {name: form(*one, low, high, len(names) == 1) for name, one in zip(names, entries, strict=True)}
+    places = _Places(terms, source, target)
+    for form in _forms(low, high, max((one.count for one in found.values()), default=0)):
+        made = {}
+        for name, one in found.items():
+            entries = partial(places.entries, *name, partial(form.entries, low, high))
+            made[name] = made_of(form.numbers(one.steps, low, high), form.period, form.folds, entries, len(found) == 1)
         made = made if len(made) < 2 else _shared(made)
         best = made if best is None or cost_of(made) < cost_of(best) else best
-    return {} if best is None or not names else best
+    return {} if best is None or not found else best
 
 
-#: Makes the diagonals of entries (rows, columns, weights, period of the input, period of the output, alone).
-_Form = Callable[[Indices, Indices, Floats, int, int, bool], Diagonals]
+class _Places:
+    """The triplets of a map as slots of its blocks.
+
+    All blocks of an input are made at once, and each one is dropped when it is read."""
+
+    def __init__(self, terms: LinearMap, source: Layout, target: Layout) -> None:
+        self._terms, self._source, self._target = terms, source, target
+        self._of = -1  # the input whose blocks are made
+        self._made: dict[int, list[Entries]] = {}
+
+    def entries(self, to: int, of: int, form: Callable[[Indices, Indices, Floats], Entries]) -> Iterator[Entries]:
+        """Yields the entries of a block, in parts, in a form of rows, columns (slots) and weights."""
+        if self._source.ciphertexts == self._target.ciphertexts == 1:
+            yield from (form(*entries) for _, entries in self._slots(None))
+            return
+        if of != self._of or to not in self._made:
+            self._make(of)
+        yield from (form(*entries) for entries in self._made.pop(to))
+
+    def _make(self, of: int) -> None:
+        self._of, self._made = of, {to: [] for to in range(self._target.ciphertexts)}
+        for outputs, (rows, cols, weights) in self._slots(self._source.places // self._source.slots == of):
+            for to in np.unique(outputs):
+                keep = outputs == to
+                self._made[int(to)].append((rows[keep], cols[keep], weights[keep]))
+
+    def _slots(self, some: Mask | None) -> Iterator[tuple[Indices, Entries]]:
+        """Yields the output ciphertext, row, column and weight of the triplets of some inputs, in parts."""
+        slots, inputs, outputs = self._source.slots, self._source.places, self._target.places
+        for part in self._terms.parts(some):
+            rows, cols = outputs[part.rows], inputs[part.cols]
+            yield rows // slots, (rows % slots, cols % slots, part.weights)
+
+
+class _Form(NamedTuple):
+    """A form of diagonals for a period of the input and one of the output."""
+
+    entries: Callable[[int, int, Indices, Indices, Floats], Entries]  #: of both periods, rows, columns and weights
+    numbers: Callable[[Indices, int, int], Indices]  #: of distances and both periods
+    period: int  #: period of the diagonals
+    folds: tuple[int, ...]
 
 
 def _forms(source: int, target: int, count: int) -> tuple[_Form, ...]:
     """Returns the forms of the maps between periods, for blocks of at most `count` entries."""
+    copies = _copies(source, target)
+    first = _Form(_first, lambda steps, _, __: steps, max(source, target), copies)
     if target >= source:
-        return (_first,)
-    return (_first, _window, _every) if source // target * count <= 1 << 24 else (_first, _window)
+        return (first,)
+    window = _Form(_window, lambda steps, _, high: np.unique(steps % high), source, copies)
+    every = _Form(_every, _copied, source, ())
+    return (first, window, every) if source // target * count <= _MOST_COPIED else (first, window)
 
 
 def _copies(source: int, target: int) -> tuple[int, ...]:
@@ -138,19 +228,26 @@ def _copies(source: int, target: int) -> tuple[int, ...]:
     return tuple(target << i for i in range((source // target).bit_length() - 1))
 
 
-def _first(rows: Indices, cols: Indices, weights: Floats, source: int, target: int, alone: bool) -> Diagonals:
-    return made_of((cols - rows) % source, rows, weights, max(source, target), _copies(source, target), alone)
+def _first(source: int, target: int, rows: Indices, cols: Indices, weights: Floats) -> Entries:
+    return (cols - rows) % source, rows, weights
 
 
-def _window(rows: Indices, cols: Indices, weights: Floats, source: int, target: int, alone: bool) -> Diagonals:
+def _window(source: int, target: int, rows: Indices, cols: Indices, weights: Floats) -> Entries:
     steps = (cols - rows) % target
-    return made_of(steps, (cols - steps) % source, weights, source, _copies(source, target), alone)
+    return steps, (cols - steps) % source, weights
 
 
-def _every(rows: Indices, cols: Indices, weights: Floats, source: int, target: int, alone: bool) -> Diagonals:
+def _every(source: int, target: int, rows: Indices, cols: Indices, weights: Floats) -> Entries:
     count = source // target
     every = (rows[:, None] + target * np.arange(count)).ravel()
-    return made_of((np.repeat(cols, count) - every) % source, every, np.repeat(weights, count), source, (), alone)
+    return (np.repeat(cols, count) - every) % source, every, np.repeat(weights, count)
+
+
+def _copied(steps: Indices, source: int, target: int) -> Indices:
+    """Returns the numbers of diagonals that are right in all copies of the output."""
+    present = np.zeros((source // target, target), dtype=bool)
+    present.ravel()[steps] = True
+    return np.flatnonzero(np.tile(present.any(axis=0), source // target))
 
 
 def _shared(blocks: dict[tuple[int, int], Diagonals]) -> dict[tuple[int, int], Diagonals]:
@@ -174,22 +271,11 @@ def _union(blocks: list[Diagonals]) -> Indices:
 
 
 def made_of(
-    steps: Indices, slot: Indices, weights: Floats, period: int, folds: tuple[int, ...], alone: bool = True
+    numbers: Indices, period: int, folds: tuple[int, ...], entries: Callable[[], Iterator[Entries]], alone: bool = True
 ) -> Diagonals:
-    """Returns the diagonals of entries, each with its step, its slot and its weight.
-
-    Blocks that are not `alone` have no giant steps yet."""
-    numbers = _present(steps)
-    place = np.zeros(int(numbers[-1]) + 1 if len(numbers) else 1, dtype=np.int64)
-    place[numbers] = np.arange(len(numbers))
-    index = place[steps].astype(np.int32)
+    """Returns the diagonals of some numbers. Blocks that are not `alone` have no giant steps yet."""
     baby, rotations = split(numbers, period) if alone else (period, ())
-    return Diagonals(period, numbers, index, slot.astype(np.int32), weights, baby, rotations, folds)
-
-
-def _present(values: Indices) -> Indices:
-    """Returns the distinct values, ascending, of small numbers that are not negative."""
-    return np.flatnonzero(np.bincount(values))
+    return Diagonals(period, numbers, baby, rotations, folds, entries)
 
 
 def _candidates(numbers: Indices, period: int) -> Iterator[int]:

@@ -73,6 +73,21 @@ def function_of(node: Node) -> Callable[[Array], Array]:
     return function
 
 
+def is_of_positives(node: Node) -> bool:
+    """Tells whether the function of an activation node is defined for positive arguments only, or has a pole at 0."""
+    name = str(node.attributes["function"])
+    if name == "power":
+        exponent = float(node.attributes["parameters"]["exponent"])
+        return exponent < 0 or exponent != int(exponent)
+    return name in ("log", "reciprocal", "sqrt")
+
+
+def is_relative(node: Node) -> bool:
+    """Tells whether errors of an activation node count relative to its values: those of inverses, which are factors."""
+    name = str(node.attributes["function"])
+    return name == "reciprocal" or (name == "power" and float(node.attributes["parameters"]["exponent"]) < 0)
+
+
 def require_known(graph: Graph) -> None:
     """Raises ModelError for an operation that no canonical graph has, or for several inputs or outputs."""
     if len(graph.inputs) != 1 or len(graph.outputs) != 1:

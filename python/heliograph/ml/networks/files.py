@@ -20,7 +20,7 @@ from heliograph.ml.networks.cuts import Network, network_of
 from heliograph.ml.networks.design import Design, design_of
 from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.placing import Place, Plan
-from heliograph.ml.networks.program import Circuit, Units
+from heliograph.ml.networks.program import Circuit, Units, arguments_of
 
 Arrays = dict[str, npt.NDArray[Any]]
 _PROGRAM = "network"  #: name of the array with the JSON
@@ -120,8 +120,10 @@ def circuit_of(arrays: Mapping[str, npt.NDArray[Any]], parameters: Any, batch: i
     plan = _plan(fields, network, polynomials, parameters, design)
     names = [cut.name for cut in network.cuts]
     values = _object(fields["units"], "units", names)
-    arguments = {name: ((p.low + p.high) / 2, (p.high - p.low) / 2) for name, p in polynomials.items()}
-    units = Units({name: _positive(values[name]) for name in names}, arguments, _positive(fields["unit"]))
+    scales = {name: _positive(values[name]) for name in names}
+    arguments = arguments_of(polynomials)
+    arguments |= {cut.name: (0.0, scales[cut.name]) for cut in network.activations if cut.is_linear}
+    units = Units(scales, arguments, _positive(fields["unit"]))
     if not isinstance(fields["guard"], bool):
         raise damaged("guard must be true or false")
     return Circuit(network.without_weights(), design, plan, polynomials, units, parameters, fields["guard"])
@@ -236,7 +238,8 @@ def _node(value: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Node:
 
 
 def _polynomials(value: Any, arrays: Mapping[str, npt.NDArray[Any]], network: Network) -> dict[str, Polynomial]:
-    names = [cut.name for cut in network.activations]
+    linear = {cut.name: cut.is_linear for cut in network.activations}
+    names = list(linear)
     made = {}
     for name, one in _object(value, "polynomials", names).items():
         fields = _object(one, "a polynomial", ("coefficients", "interval"))
@@ -247,6 +250,8 @@ def _polynomials(value: Any, arrays: Mapping[str, npt.NDArray[Any]], network: Ne
         if not low < high:
             raise damaged("the interval of a polynomial must have a length")
         made[name] = Polynomial(low, high, tuple(float(c) for c in coefficients), math.nan, math.nan)
+        if made[name].is_identity != linear[name]:
+            raise damaged("a value without an activation must have the polynomial x, and no activation may have it")
     return made
 
 
@@ -266,6 +271,10 @@ def _plan(
             raise damaged(f"levels must be 1 to {parameters.levels}, those of its parameter set")
         if (place.before or place.after) and not parameters.bootstrapping_level:
             raise damaged("its parameter set must have bootstrapping")
+        if name in polynomials and polynomials[name].is_identity and (place.after or (place.before and place.form < 2)):
+            raise damaged("a value without an activation must have a level for its guard before a bootstrap")
+        if name not in polynomials and place.before:
+            raise damaged("a product and the input have no argument to bootstrap")
         if place.filled and (place.form + 2 > parameters.levels or not any(m.filled for m in design.maps.get(name, ()))):
             raise damaged("a cut with filled copies must have two more levels and a map for them")
         boots += (place.before + place.after) * design.layouts[name].ciphertexts * design.groups

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
 
-from heliograph.ml.networks.diagonals import ROTATION_COST, Diagonals, made_of, split
+from heliograph.ml.networks.diagonals import ROTATION_COST, Diagonals, Entries, Surveys, made_of, split, surveys
 from heliograph.ml.networks.layouts import Layout
-from heliograph.ml.networks.terms import Floats, Indices, Terms
+from heliograph.ml.networks.terms import Floats, Indices, LinearMap
 
 _TRIED = 4  # offsets whose giant steps are counted, in each doubling
 _MOST_OFFSETS = 64  # more offsets cost more than they save
@@ -46,41 +46,54 @@ class Filled:
         return Filled(self.spread.interleaved(share), self.matrix.interleaved(share))
 
 
-def filled_of(terms: Terms, source: Layout, target: Layout) -> Filled | None:
+def filled_of(terms: LinearMap, source: Layout, target: Layout, found: Surveys | None = None) -> Filled | None:
     """Returns the map by filled copies; None if there are no copies, or if offsets save nothing.
 
-    Maps between tensors of several ciphertexts have no copies."""
+    `found` has the surveys of the map; without it they are made. Maps of several ciphertexts have no copies."""
     slots, period = source.slots, max(source.period, target.period)
-    if period >= slots or not len(terms.rows):
+    if period >= slots:
         return None
-    rows, cols = target.places[terms.rows], source.places[terms.cols]
-    steps = (cols - rows) % source.period
+    found = surveys(terms, source, [target])[0] if found is None else found
+    if not found:
+        return None
+    steps = found[0, 0].steps
     present = np.zeros(source.period, dtype=bool)
     present[steps] = True
     base, offsets = _cover(present.tobytes(), slots // period, slots)
     if len(offsets) == 1:
         return None
-    number, copy = _assigned(steps, base, offsets, source.period)
-    place = (copy * period + (rows + number) % period - number) % slots
+    number, copy = _assigned(base, offsets, source.period)
     folds = tuple(target.period << i for i in range((slots // target.period).bit_length() - 1))
-    return Filled(_spread(offsets, period, slots), made_of(number, place, terms.weights, slots, folds))
+    entries = partial(_entries, terms, source, target, number, copy)
+    return Filled(_spread(offsets, period, slots), made_of(np.unique(number[steps]), slots, folds, entries))
+
+
+def _entries(terms: LinearMap, source: Layout, target: Layout, number: Indices, copy: Indices) -> Iterator[Entries]:
+    """Yields the entries of the second matrix. `number` and `copy` have a diagonal and a copy for each distance."""
+    slots, period = source.slots, max(source.period, target.period)
+    inputs, outputs = source.places, target.places
+    for part in terms.parts():
+        rows = outputs[part.rows]
+        steps = (inputs[part.cols] - rows) % source.period
+        taken = number[steps]
+        yield taken, (copy[steps] * period + (rows + taken) % period - taken) % slots, part.weights
 
 
 def _spread(offsets: _Steps, period: int, slots: int) -> Diagonals:
     """Returns the matrix that turns copy i by offset i; further copies repeat the offsets."""
     slot = np.arange(slots, dtype=np.int64)
     turned = np.asarray(offsets, dtype=np.int64)[slot // period % len(offsets)]
-    return made_of(turned, slot, np.ones(slots), slots, ())
+    return made_of(np.unique(turned), slots, (), lambda: iter([(turned, slot, np.ones(slots))]))
 
 
-def _assigned(steps: Indices, base: Indices, offsets: _Steps, period: int) -> tuple[Indices, Indices]:
-    """Returns for each step a diagonal of `base` and the copy whose offset completes it."""
+def _assigned(base: Indices, offsets: _Steps, period: int) -> tuple[Indices, Indices]:
+    """Returns for each step a diagonal of `base` and the copy whose offset completes it; -1 for a step without one."""
     number, copy = np.full(period, -1, dtype=np.int64), np.zeros(period, dtype=np.int64)
     for i, offset in enumerate(offsets):
         reached = (base + offset) % period
         free = number[reached] < 0
         number[reached[free]], copy[reached[free]] = base[free], i
-    return number[steps], copy[steps]
+    return number, copy
 
 
 @lru_cache(maxsize=64)

@@ -51,14 +51,15 @@ class Observed:
         return Observed(low, high, sum(p.size for p in parts), edges, histogram)
 
 
-def interval_of(low: float, high: float, margin: float) -> tuple[float, float]:
-    """Returns a range, widened at both ends by (margin - 1) times its largest magnitude.
+def interval_of(low: float, high: float, margin: float, positive: bool = False) -> tuple[float, float]:
+    """Returns a range, widened at both ends by (margin - 1) times its largest magnitude. The positive range of a `positive`
+    argument stays positive: its ends are divided and multiplied by `margin`.
 
-    >>> interval_of(-1.0, 2.0, 1.25)
-    (-1.5, 2.5)
+    >>> interval_of(-1.0, 2.0, 1.25), interval_of(1.0, 2.0, 1.25, positive=True)
+    ((-1.5, 2.5), (0.8, 2.5))
     """
     more = (margin - 1) * max(-low, high)
-    edges = (low - more, high + more)
+    edges = (low / margin, high * margin) if positive and low > 0 else (low - more, high + more)
     if not edges[1] - edges[0] > 1e-6 * max(-low, high):  # all values are equal
         edges = (low - max(abs(low), 1.0), high + max(abs(high), 1.0))
     return edges
@@ -94,7 +95,16 @@ class Polynomial:
         >>> Polynomial(-1.0, 1.0, (0.0,) * 32, 0.0, 0.0).depth
         5
         """
-        return int(_core.ckks.polynomial_depth(self.degree))
+        return 0 if self.is_identity else int(_core.ckks.polynomial_depth(self.degree))
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the polynomial is x on an interval around 0: `identity`.
+
+        >>> identity(Observed.of([np.array([1.0, -2.0])], margin=1.0)).is_identity
+        True
+        """
+        return self.low == -self.high and self.coefficients == (0.0, self.high)
 
     def __call__(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
@@ -124,8 +134,9 @@ def clenshaw(u: npt.NDArray[Any], coefficients: tuple[float, ...]) -> npt.NDArra
     return result.reshape(u.shape)
 
 
-def fit(function: Function, seen: Observed, degree: int) -> Polynomial:
-    """Fits a polynomial by least squares, weighted by the histogram and by a small weight everywhere.
+def fit(function: Function, seen: Observed, degree: int, relative: bool = False) -> Polynomial:
+    """Fits a polynomial by least squares, weighted by the histogram and by a small weight everywhere. `relative` minimizes
+    errors relative to the function's values, which must not be 0.
 
     Raises ValueError if the function is not finite on the interval.
 
@@ -143,6 +154,8 @@ def fit(function: Function, seen: Observed, degree: int) -> Polynomial:
     share = seen.histogram / max(1, seen.histogram.sum())
     weight = np.sqrt(share + _FLOOR / BINS)
     scale = max(float(np.abs(y).max()), 1e-300)
+    if relative:
+        weight = weight / np.maximum(np.abs(y) / scale, 1e-6)
     matrix = chebyshev.chebvander(u, degree)
     solution = np.linalg.lstsq(matrix * weight[:, None], y / scale * weight, rcond=None)[0]
     coefficients = tuple(float(c) for c in _trimmed(solution) * scale)
@@ -151,6 +164,16 @@ def fit(function: Function, seen: Observed, degree: int) -> Polynomial:
     largest = float(np.abs(clenshaw(near, coefficients) - exact).max())
     mean = float(np.sqrt(((clenshaw(u, coefficients) - y) ** 2 * share).sum()))
     return Polynomial(low, high, coefficients, largest, mean)
+
+
+def identity(seen: Observed) -> Polynomial:
+    """Returns x as a polynomial on the smallest interval around 0 that has the interval of a tensor.
+
+    >>> identity(Observed.of([np.array([1.0, -2.0])], margin=1.0)).coefficients
+    (0.0, 2.0)
+    """
+    high = max(-seen.interval[0], seen.interval[1])
+    return Polynomial(-high, high, (0.0, high), 0.0, 0.0)
 
 
 def _trimmed(coefficients: Floats) -> Floats:

@@ -35,7 +35,15 @@ def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters |
             continue
         total += forecast.maps(name, place.form, place.filled)
         count = design.layouts[name].ciphertexts * design.groups
-        fitted = circuit.polynomials[name]
+        fitted = circuit.polynomials.get(name)
+        if fitted is None:  # a product of two cuts
+            total += count * forecast.rates.product(place.argument, count)
+            total += count * forecast.rates.bootstrap(count) if place.after else 0.0
+            continue
+        if fitted.is_identity:
+            guard = 2 * forecast.rates.product(place.form, count) if place.before else 0.0
+            total += count * (guard + forecast.rates.bootstrap(count)) if place.before else 0.0
+            continue
         middle = max(2, place.argument - fitted.depth // 2)
         products = products_of(fitted.degree) + circuit.guard  # a guard is a square, without the key switch of a product
         total += count * products * forecast.rates.product(middle, count)
@@ -60,11 +68,12 @@ class _Forecast:
         """Returns the seconds of the maps of one argument, whose result is at a level."""
         design, units, rates = self._circuit.design, self._circuit.units, self.rates
         maps: tuple[Map, ...] = design.maps[name] if name else design.output_maps
-        half = units.arguments[name][1] if name else units.output
+        factors = name != "" and name not in units.arguments  # the factors of a product are read as they are
+        half = 1.0 if factors else units.arguments[name][1] if name else units.output
         count = (design.layouts[name] if name else design.output).ciphertexts
-        total = rates.addition(max(1, level), count * design.groups) * count * design.groups
+        total = 0.0 if factors else rates.addition(max(1, level), count * design.groups) * count * design.groups
         for m in maps:
-            if m.factor is not None and not is_one(m.factor * units.values[m.source] / half):
+            if m.factor is not None and not factors and not is_one(m.factor * units.values[m.source] / half):
                 each = design.layouts[m.source].ciphertexts * design.groups
                 total += rates.constant_product(level + 1, each) * each
             if m.factor is not None:

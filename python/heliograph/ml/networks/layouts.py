@@ -66,7 +66,7 @@ class Layout:
         >>> Layout((1,), (((1, 1),),), 1, 4).spread(np.array([2.0]))
         array([[2., 2., 2., 2.]])
         """
-        one = np.full(self.period, other)
+        one = np.full(self.period, other, dtype=np.float64)
         one[self.places] = values
         every = np.repeat(np.tile(one, self.width // self.period), self.share)
         return every.reshape(self.ciphertexts, self.slots)

@@ -313,7 +313,7 @@ class NetworkModel(Model):
         x = samples_of(samples, self.input_shape, "samples")
         circuit = self._circuit
         outside = np.flatnonzero(np.abs(x.reshape(len(x), -1)).max(axis=1) > self._unit * (1 + 1e-9))
-        simulator = Simulator(circuit.network, circuit.polynomials, noise_of(circuit.parameters, circuit.plan))
+        simulator = Simulator(circuit.network, circuit.polynomials, noise_of(circuit.parameters, circuit.plan), circuit.plan)
         made, found = simulator.outputs(x, seed)
         if how == "raise":
             if len(outside):

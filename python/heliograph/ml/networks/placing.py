@@ -34,6 +34,8 @@ class Step:
     ciphertexts: int
     reads: Reads
     filled: Reads = ()  #: the maps with filled copies, which take more levels; empty if there are none
+    is_product: bool = False  #: whether the value is the product of two cuts, which has no argument to bootstrap
+    is_linear: bool = False  #: whether there is no activation; then a level before a bootstrap makes the guard
 
 
 @dataclass(frozen=True)
@@ -157,12 +159,14 @@ def _options(
         yield 0.0, 0, needs, Place(value, value, False, False, value)
         return
     choices = (False, True) if limits.entry else (False,)
+    guard = int(step.is_linear)
     maps = ((False, step.reads), (True, step.filled)) if step.filled else ((False, step.reads),)
-    for after, before, (filled, reads) in itertools.product(choices, choices, maps):
+    afters, befores = (False,) if step.is_linear else choices, (False,) if step.is_product else choices
+    for after, before, (filled, reads) in itertools.product(afters, befores, maps):
         argument = (limits.entry if after else value) + step.depth
         if argument > limits.top:
             continue
-        form = limits.entry if before else argument
+        form = limits.entry + guard if before else argument
         left = dict(needs)
         taken = _needs(reads, form, left, limits)
         if taken is None:

@@ -14,7 +14,7 @@ import numpy as np
 from heliograph import ckks
 from heliograph._common.functions import concatenate
 from heliograph.ckks.approximation import with_errors
-from heliograph.ml.networks.cuts import Form, Network
+from heliograph.ml.networks.cuts import Cut, Network
 from heliograph.ml.networks.design import Design, Map
 from heliograph.ml.networks.diagonals import Blocks, Diagonals
 from heliograph.ml.networks.fitting import Polynomial
@@ -83,7 +83,10 @@ class Circuit:
     @property
     def guarded(self) -> frozenset[str]:
         """Names of the guards of answers."""
-        return frozenset(f"{cut.label} {_interval_text(self.polynomials[cut.name])}" for cut in self.network.activations)
+        places = self.plan.places
+        guarded = [cut for cut in self.network.activations if not cut.is_linear or places[cut.name].before]
+        guarded += [cut for cut in self.network.cuts if self._factors.get(cut.name) == ""]
+        return frozenset(self._guard_name(cut.name, cut.label) for cut in guarded)
 
     @property
     def input_level(self) -> int:
@@ -120,7 +123,7 @@ class Circuit:
         for cut in self.network.cuts:
             if cut.form is None:
                 continue
-            values[cut.name] = self._activated(cut.name, cut.label, cut.form, values)
+            values[cut.name] = (self._product if cut.is_product else self._activated)(cut, values)
             if observer is not None:
                 observer(cut.name, values[cut.name] if x.ndim == 1 else values[cut.name].T)
             for name in [n for n, last in self._last_users.items() if last == cut.name and n not in kept]:
@@ -136,33 +139,80 @@ class Circuit:
         """The last cut that reads each cut."""
         return {name: cut.name for cut in self.network.cuts if cut.form is not None for name in cut.form.maps}
 
-    def _activated(self, name: str, label: str, form: Form, values: Mapping[str, Any]) -> Any:
-        """Returns the value of an activation."""
-        place = self.plan.places[name]
-        u = self._form(name, self.design.maps[name], form.constant, self.units.arguments[name], place.form, values)
-        u = u.within((-1.0, 1.0))
-        if place.before:
-            u = _lowered(self._bootstrapped(u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
-        text, coefficients, (low, high) = self._activations[name]
-        u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
-        y = with_errors(u._polynomial(coefficients, "chebyshev", text and f"{label} {text}"), (math.nan, math.nan))
-        if place.after:
-            y = self._bootstrapped(y.within((low, high)), max(-low, high), place.value)
-        return _lowered(y, place.value)
+    def _product(self, cut: Cut, values: Mapping[str, Any]) -> Any:
+        """Returns the product of two cuts, whose values have guards."""
+        place = self.plan.places[cut.name]
+        one, two = (
+            _lowered(values[m.source], place.form)
+            if m.factor is not None
+            else self._transformed(cut.name, m, 1.0, place.form, values[m.source], False)
+            for m in self.design.maps[cut.name]
+        )
+        y = with_errors((one * two).within((-1.0, 1.0)), (math.nan, _ARGUMENT_ERROR))
+        return _lowered(self._bootstrapped(cut.name, y, 1.0, place.value) if place.after else y, place.value)
 
     @cached_property
-    def _activations(self) -> dict[str, tuple[str, list[float], tuple[float, float]]]:
-        """The interval in words or an empty text without guards, the coefficients in units, and the bounds of values."""
+    def _factors(self) -> dict[str, str]:
+        """The linear cuts that products read. Those that compute their values have guards."""
+        return self.network.factors()
+
+    def _factor(self, name: str, u: Any, text: str) -> Any:
+        """Returns the value of a linear cut that products read."""
+        u = with_errors(u.within((-1.0, 1.0))._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
+        if text and not self._factors[name]:
+            u = u._with_guards(u._polynomial([0.0, 1.0], "chebyshev", text))
+        return u
+
+    def _guarded(self, x: Any, text: str) -> Any:
+        """Returns values that a bootstrap follows, with a guard of [-1, 1], which takes a level."""
+        x = with_errors(x.within((-1.0, 1.0))._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
+        x = with_errors(x._polynomial([0.0, 1.0], "chebyshev", text), (math.nan, _ARGUMENT_ERROR))
+        return x.within((-1.0, 1.0))
+
+    def _activated(self, cut: Cut, values: Mapping[str, Any]) -> Any:
+        """Returns the value of an activation."""
+        name, form = cut.name, cut.form
+        place = self.plan.places[name]
+        assert form is not None
+        u = self._form(name, self.design.maps[name], form.constant, self.units.arguments[name], place.form, values)
+        fitted = self.polynomials[name]
+        text = self._guard_name(name, cut.label) if self.guard else ""
+        if fitted.is_identity and not place.before and name in self._factors:
+            return _lowered(self._factor(name, u, text), place.value)
+        if fitted.is_identity and not place.before:  # right for all values, so there is no guard and no declared bound
+            return _lowered(with_errors(u, (math.nan, math.nan)), place.value)
+        if fitted.is_identity:
+            return _lowered(self._bootstrapped(name, self._guarded(u, text), 1.0, place.value), place.value)
+        u = u.within((-1.0, 1.0))
+        if place.before:
+            u = _lowered(self._bootstrapped(name, u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
+        coefficients, (low, high) = self._activations[name]
+        u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
+        y = with_errors(u._polynomial(coefficients, "chebyshev", text), (math.nan, math.nan))
+        if place.after:
+            y = self._bootstrapped(name, y.within((low, high)), max(-low, high), place.value)
+        return _lowered(y, place.value)
+
+    def _guard_name(self, name: str, label: str) -> str:
+        """Returns the name of the guard of an argument: the node and the interval."""
+        middle, half = self.units.arguments.get(name, (0.0, self.units.values[name]))
+        return f"{label} on [{middle - half:.4g}, {middle + half:.4g}]"
+
+    @cached_property
+    def _activations(self) -> dict[str, tuple[list[float], tuple[float, float]]]:
+        """The coefficients in units, and the bounds of values."""
         made = {}
         for name, fitted in self.polynomials.items():
             unit = self.units.values[name]
-            text = _interval_text(fitted) if self.guard else ""
-            made[name] = (text, [c / unit for c in fitted.coefficients], _bound(fitted, unit))
+            made[name] = ([c / unit for c in fitted.coefficients], _bound(fitted, unit))
         return made
 
-    def _bootstrapped(self, x: Any, bound: float, level: int) -> Any:
-        """Returns values of at most `bound`, bootstrapped to a level."""
-        return x.bootstrap(bound, level=max(level, self.parameters.bootstrapping_level))
+    def _bootstrapped(self, name: str, x: Any, bound: float, level: int) -> Any:
+        """Returns values of a cut of at most `bound`, bootstrapped to a level. Values repeat with the layout's period."""
+        layout = self.design.layouts[name]
+        repeated = layout.period * layout.share
+        period = repeated if repeated < layout.slots else None
+        return x.bootstrap(bound, level=max(level, self.parameters.bootstrapping_level), period=period)
 
     def _form(
         self,
@@ -205,12 +255,15 @@ class Circuit:
     def _unused(self, maps: tuple[Map, ...], half: float) -> float:
         """Returns the sum of maps in the slots that the layout does not use: there activations have their value at the
         middle of the interval, and all other values are 0."""
-        total = 0.0
-        for m in maps:
-            fitted = self.polynomials.get(m.source)
-            if m.factor is not None and fitted is not None:
-                total += m.factor * float(fitted(np.array([(fitted.low + fitted.high) / 2]))[0]) / half
-        return total
+        return math.fsum(m.factor * self._unused_value(m.source) / half for m in maps if m.factor is not None)
+
+    def _unused_value(self, name: str) -> float:
+        """Returns the value of a cut in the slots that its layout does not use."""
+        fitted = self.polynomials.get(name)
+        if fitted is not None:
+            return float(fitted(np.array([(fitted.low + fitted.high) / 2]))[0])
+        maps = self.design.maps.get(name, ())
+        return math.prod(0.0 if m.factor is None else self._unused_value(m.source) for m in maps) if maps else 0.0
 
     def _transformed(self, name: str, m: Map, unit: float, level: int, x: Any, filled: bool) -> Any:
         """Returns a map by diagonals of a tensor (ciphertexts,) or (ciphertexts, groups)."""
@@ -236,7 +289,10 @@ class Circuit:
         if self.lean:
             return
         for cut in self.network.cuts:
-            if cut.form is not None:
+            if cut.is_product:
+                for m in self.design.maps[cut.name]:
+                    self._encode(cut.name, (m,), self.units.values[m.source], self.plan.places[cut.name].form, False)
+            elif cut.form is not None:
                 half = self.units.arguments[cut.name][1]
                 place = self.plan.places[cut.name]
                 self._encode(cut.name, self.design.maps[cut.name], half, place.form, place.filled)
@@ -288,10 +344,6 @@ def _separated(y: Any, count: int) -> Any:
     parts = y._doubled_parts()  # [parts, ciphertexts, pairs]
     every = parts.transpose(1, 2, 0).reshape(y.shape[0], -1)
     return every[:, :count]
-
-
-def _interval_text(fitted: Polynomial) -> str:
-    return f"on [{fitted.low:.4g}, {fitted.high:.4g}]"
 
 
 def is_large(nbytes: int, memory: int) -> bool:
@@ -360,7 +412,8 @@ def transform_of(
     """Encodes the diagonals times `unit` for operands of a level. `shape` has the ciphertexts of output and input."""
     some = next(iter(blocks.values()))
     period = some.period if some.period < parameters.slots else None
-    made = {name: _entries(diagonals, unit) for name, diagonals in blocks.items()}
+    by_input = sorted(blocks.items(), key=lambda item: item[0][::-1])  # the triplets of an input are made once
+    made = {name: _entries(diagonals, unit) for name, diagonals in by_input}
     if shape == (1, 1):
         return ckks.LinearTransform.from_diagonals(
             parameters, made[0, 0], period=period, level=level, baby=some.baby, compact=compact
@@ -371,7 +424,8 @@ def transform_of(
 
 def _entries(diagonals: Diagonals, unit: float) -> dict[int, Floats]:
     """Returns diagonals times a factor, by their numbers."""
-    values = diagonals.values() * unit
+    values = diagonals.values()
+    values *= unit
     return {int(k): values[i] for i, k in enumerate(diagonals.numbers)}
 
 
@@ -402,15 +456,27 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
     """Chooses the units of values, so that additions in place need no multiplication.
 
     `largest` has the largest magnitudes of the input and of the output."""
-    arguments = {name: ((p.low + p.high) / 2, (p.high - p.low) / 2) for name, p in polynomials.items()}
+    arguments = arguments_of(polynomials)
+    _share(network, design, arguments)
     name = network.cuts[0].name
     output = largest["output"]
     values: dict[str, float] = {}
+    factors = {m.source for cut in network.cuts if cut.is_product for m in design.maps[cut.name]}
     for cut in network.cuts:
+        if cut.is_product:
+            values[cut.name] = math.prod(values[m.source] for m in design.maps[cut.name])
+            continue
+        if cut.node is not None and cut.is_linear:
+            values[cut.name] = arguments[cut.name][1]
+            continue
         top = largest["input"] if cut.name == name else _largest(polynomials[cut.name])
+        if cut.name in factors:  # in [-1, 1], so that the product is, too
+            values[cut.name] = top
+            continue
         wanted = [
             arguments[user][1] / m.factor
             for user, maps in design.maps.items()
+            if user in arguments
             for m in maps
             if m.source == cut.name and m.factor is not None and m.factor > 0
         ]
@@ -418,6 +484,22 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
         near = [w for w in wanted if top / 2 <= w <= 32 * top]
         values[cut.name] = near[0] if near else top
     return Units(values, arguments, output)
+
+
+def arguments_of(polynomials: Mapping[str, Polynomial]) -> dict[str, tuple[float, float]]:
+    """Returns the middle and half the length of the interval of each activation."""
+    return {name: ((p.low + p.high) / 2, (p.high - p.low) / 2) for name, p in polynomials.items()}
+
+
+def _share(network: Network, design: Design, arguments: dict[str, tuple[float, float]]) -> None:
+    """Enlarges the units of values without an activation, so that chains of additions in place need no multiplication."""
+    linear = [cut.name for cut in network.activations if cut.is_linear]
+    pairs = [(m.source, name, m.factor) for name in linear for m in design.maps[name] if m.source in linear]
+    for some in (pairs, pairs[::-1]):
+        for source, name, factor in some:
+            if factor is not None and factor > 0:
+                half = max(arguments[source][1] * factor, arguments[name][1])
+                arguments[source], arguments[name] = (0.0, half / factor), (0.0, half)
 
 
 def _largest(fitted: Polynomial) -> float:

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from heliograph.ml.errors import AccuracyError, ModelError
 from heliograph.ml.networks.calibration import Calibration
-from heliograph.ml.networks.cuts import Network
-from heliograph.ml.networks.evaluation import function_of
-from heliograph.ml.networks.fitting import DEGREES, Polynomial, fit
+from heliograph.ml.networks.cuts import Cut, Network
+from heliograph.ml.networks.evaluation import function_of, is_relative
+from heliograph.ml.networks.fitting import DEGREES, Observed, Polynomial, fit, identity
 from heliograph.ml.networks.sets import Choice, Chooser
 from heliograph.ml.networks.simulation import Simulator, noise_of
 
@@ -85,13 +85,19 @@ class Search:
         if (name, degree) not in self._fits:
             cut = next(cut for cut in self._network.activations if cut.name == name)
             assert cut.node is not None
-            exact = cut.node.attributes["function"] == "square"
+            exact, seen = cut.node.attributes["function"] == "square", self._calibration.seen[name]
             try:
-                made = fit(function_of(cut.node), self._calibration.seen[name], 2 if exact else degree)
+                made = self._fit(cut, seen, 2 if exact else degree)
             except ValueError as error:
                 raise ModelError(f"cannot compile node {cut.label}: {error}; narrow margin= or scale its argument") from None
             self._fits[name, degree] = made
         return self._fits[name, degree]
+
+    @staticmethod
+    def _fit(cut: Cut, seen: Observed, degree: int) -> Polynomial:
+        """Returns the polynomial of a cut. Raises ValueError if its function is not finite on the interval."""
+        assert cut.node is not None
+        return identity(seen) if cut.is_linear else fit(function_of(cut.node), seen, degree, is_relative(cut.node))
 
     def polynomials(self, degrees: Mapping[str, int]) -> dict[str, Polynomial]:
         """Returns the polynomials of all activations."""
@@ -101,7 +107,8 @@ class Search:
         """Returns the loss on the first calibration samples, with the noise of a chosen set."""
         noise = None if choice is None else noise_of(choice.parameters, choice.plan)
         some = self._calibration.samples[:samples]
-        return loss_of(self._calibration, self._kind, *Simulator(self._network, polynomials, noise).outputs(some))
+        simulator = Simulator(self._network, polynomials, noise, None if choice is None else choice.plan)
+        return loss_of(self._calibration, self._kind, *simulator.outputs(some))
 
     def _is_hopeless(self, polynomials: Mapping[str, Polynomial], accuracy: float) -> bool:
         """Tells whether few samples show already that the loss is beyond `accuracy`."""

@@ -181,11 +181,19 @@ def plan_of(
         if cut.form is None:
             steps.append(Step(cut.name, 0, 0, count, ()))
             continue
+        if cut.is_product:
+            factors = tuple(
+                (m.source, int(m.factor is None), float(sum(d.count for _, d in m.parts())), m.turns())
+                for m in design.maps[cut.name]
+            )
+            steps.append(Step(cut.name, 1, 1, count, factors, is_product=True))
+            continue
         fitted = polynomials[cut.name]
         maps, half = design.maps[cut.name], units.arguments[cut.name][1]
         filled = _reads(maps, units, half, columns, True) if any(m.filled is not None for m in maps) else ()
         reads = _reads(maps, units, half, columns)
-        steps.append(Step(cut.name, fitted.depth, products_of(fitted.degree), count, reads, filled))
+        products = 0 if cut.is_linear else products_of(fitted.degree)
+        steps.append(Step(cut.name, fitted.depth, products, count, reads, filled, is_linear=cut.is_linear))
     output = Step("", 0, 0, design.output.ciphertexts, _reads(design.output_maps, units, units.output, columns))
     return place(steps, output, limits)
 

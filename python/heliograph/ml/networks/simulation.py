@@ -27,12 +27,17 @@ class Simulator:
     """Evaluates a network with polynomials.
 
     `noise` is the standard deviation of the error of each activation's argument, in half the length of its interval, by
-    the cut's name."""
+    the cut's name. `plan` has the bootstraps, which values without an activation must be inside their interval for."""
 
     def __init__(
-        self, network: Network, polynomials: Mapping[str, Polynomial], noise: Mapping[str, float] | None = None
+        self,
+        network: Network,
+        polynomials: Mapping[str, Polynomial],
+        noise: Mapping[str, float] | None = None,
+        plan: Plan | None = None,
     ) -> None:
         self._network, self._polynomials = network, polynomials
+        self._free = {name for name, p in polynomials.items() if p.is_identity and not (plan and plan.places[name].before)}
         self._graph = network.upto(network.result)
         self._noise = {} if noise is None else noise
 
@@ -50,6 +55,8 @@ class Simulator:
             sigma = self._noise.get(node.output, 0.0) * half
             if sigma:
                 x = x + (rng.standard_normal(x.shape, dtype=np.float32) * np.float32(sigma)).astype(x.dtype)
+            if node.output in self._free:
+                return x
             with np.errstate(all="ignore"):
                 far = ~(np.abs(x - middle) <= half * (1 + BEYOND))
                 if far.any():

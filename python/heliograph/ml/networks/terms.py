@@ -1,14 +1,15 @@
 """Sparse linear maps between flattened tensors, built from the linear operations of a graph.
 
 A map is a list of triplets (output index, input index, weight). Each operation transforms the output index of the triplets
-that it receives, so no dense matrix is made.
+that it receives, so no dense matrix is made. `Terms` holds all triplets of a map. `Deferred` makes the triplets of a large
+map again for each use, in parts of some inputs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,10 @@ from heliograph.ml.graph import Node, Shape, floats
 
 Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+MOST_WHOLE = 3 << 20  #: maximum triplets of a map that is kept as `Terms`
+_PART = 1 << 21  # triplets in a part of a larger map
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class Terms:
         if self.distinct:
             keep = self.weights != 0
             return self if keep.all() else self._some(keep)
-        key = self.rows * self.columns + self.cols
+        key = self.rows.astype(np.int64) * self.columns + self.cols
         order = np.argsort(key, kind="stable")
         key = key[order]
         first = np.flatnonzero(np.concatenate([[True], np.diff(key) > 0])) if len(key) else np.zeros(0, np.int64)
@@ -75,8 +80,53 @@ class Terms:
         made = Terms(self.shape, self.columns, key[first] // self.columns, key[first] % self.columns, weights, 1)
         return made._some(weights != 0)
 
-    def _some(self, keep: npt.NDArray[np.bool_]) -> Terms:
+    def _some(self, keep: Mask) -> Terms:
         return Terms(self.shape, self.columns, self.rows[keep], self.cols[keep], self.weights[keep], self.distinct)
+
+    @property
+    def count(self) -> int:
+        """Number of triplets."""
+        return len(self.rows)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the map has no triplets."""
+        return not len(self.rows)
+
+    def of(self, inputs: Mask) -> Terms:
+        """Returns the triplets of some inputs.
+
+        >>> Terms.identity((3,)).of(np.array([True, False, True])).rows
+        array([0, 2])
+        """
+        return self._some(inputs[self.cols])
+
+    def parts(self, inputs: Mask | None = None) -> Iterator[Terms]:
+        """Yields the triplets of some inputs, or all of them.
+
+        >>> [part.count for part in Terms.identity((3,)).parts()]
+        [3]
+        """
+        yield self if inputs is None else self.of(inputs)
+
+    def pushed(self, push: Callable[[Terms], Terms], shape: Shape, count: int) -> LinearMap:
+        """Returns the map after an operation on triplets, `push`. `count` is the most triplets that the result can have.
+
+        >>> Terms.identity((3,)).pushed(lambda terms: terms.times(2.0), (3,), 3).factor()
+        2.0
+        """
+        if count <= MOST_WHOLE:
+            return push(self)
+        return Deferred(shape, self.columns, count, lambda inputs: push(self.of(inputs)))
+
+    def short(self) -> Terms:
+        """Returns the map with indices of 32 bits, which take less memory."""
+        return replace(self, rows=self.rows.astype(np.int32), cols=self.cols.astype(np.int32))
+
+    def without_weights(self) -> Terms:
+        """Returns a map of the same shapes without triplets."""
+        none = np.zeros(0, dtype=np.int64)
+        return Terms(self.shape, self.columns, none, none, np.zeros(0))
 
     def times(self, factor: float) -> Terms:
         """Returns the map times a number.
@@ -86,13 +136,18 @@ class Terms:
         """
         return Terms(self.shape, self.columns, self.rows, self.cols, self.weights * factor, self.distinct)
 
-    def plus(self, other: Terms) -> Terms:
+    def plus(self, other: LinearMap) -> LinearMap:
         """Returns the sum of two maps of one shape.
 
         >>> one = Terms.identity((1,))
         >>> one.plus(one).joined().weights
         array([2.])
         """
+        if isinstance(other, Deferred) or self.count + other.count > MOST_WHOLE:
+            return _sum_of(self, other)
+        return self._with(other)
+
+    def _with(self, other: Terms) -> Terms:
         return Terms(
             self.shape,
             self.columns,
@@ -119,6 +174,74 @@ class Terms:
         array([2., 6.])
         """
         return np.bincount(self.rows, self.weights * values[self.cols], math.prod(self.shape)).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """A linear map of too many triplets for memory: they are made for some inputs at a time, each time that they are read.
+
+    >>> twice = Deferred((4,), 4, 4, lambda inputs: Terms.identity((4,)).of(inputs).times(2.0))
+    >>> twice.apply(np.ones(4))
+    array([2., 2., 2., 2.])
+    """
+
+    shape: Shape  #: shape of the output
+    columns: int  #: number of values of the input
+    count: int  #: maximum number of triplets
+    of: Callable[[Mask], Terms] = field(repr=False)  #: returns the triplets of some inputs
+
+    def parts(self, inputs: Mask | None = None) -> Iterator[Terms]:
+        """Yields the triplets of some inputs, or all of them, in parts with one triplet for each pair of indices."""
+        chosen = np.arange(self.columns) if inputs is None else np.flatnonzero(inputs)
+        each = max(1, self.columns * _PART // max(1, self.count))
+        for start in range(0, len(chosen), each):
+            part = np.zeros(self.columns, dtype=np.bool_)
+            part[chosen[start : start + each]] = True
+            yield self.of(part).joined()
+
+    def pushed(self, push: Callable[[Terms], Terms], shape: Shape, count: int) -> LinearMap:
+        """Returns the map after an operation on triplets, `push`. `count` is the most triplets that the result can have."""
+        return Deferred(shape, self.columns, count, lambda inputs: push(self.of(inputs)))
+
+    def plus(self, other: LinearMap) -> LinearMap:
+        """Returns the sum of two maps of one shape."""
+        return _sum_of(self, other)
+
+    def joined(self) -> LinearMap:
+        """Returns the map itself: its parts are joined."""
+        return self
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the map has no triplets."""
+        return not any(part.count for part in self.parts())
+
+    def factor(self) -> float | None:
+        """Returns None: large maps are no factors in place."""
+        return None
+
+    def apply(self, values: Floats) -> Floats:
+        """Returns the map of one flattened tensor."""
+        total = np.zeros(math.prod(self.shape))
+        for part in self.parts():
+            total += part.apply(values)
+        return total
+
+    def short(self) -> Deferred:
+        """Returns the map itself, which holds no triplets."""
+        return self
+
+    def without_weights(self) -> Terms:
+        """Returns a map of the same shapes without triplets."""
+        none = np.zeros(0, dtype=np.int64)
+        return Terms(self.shape, self.columns, none, none, np.zeros(0))
+
+
+LinearMap = Terms | Deferred
+
+
+def _sum_of(a: LinearMap, b: LinearMap) -> Deferred:
+    return Deferred(a.shape, a.columns, a.count + b.count, lambda inputs: a.of(inputs)._with(b.of(inputs)))
 
 
 def _positions(terms: Terms) -> tuple[Indices, ...]:
@@ -208,6 +331,15 @@ def _sum(node: Node, terms: Terms, shape: Shape) -> Terms:
     return Terms(shape, terms.columns, rows, terms.cols, terms.weights, distinct)
 
 
+def _shifts(node: Node, terms: Terms, shape: Shape) -> Terms:
+    count, axis = int(node.attributes["count"]), int(node.attributes["axis"])
+    index = [np.tile(at, count) for at in _positions(terms)]
+    shift = np.repeat(np.arange(count, dtype=np.int64), len(terms.rows))
+    index[axis] = (index[axis] - shift) % terms.shape[axis]
+    rows = np.asarray(np.ravel_multi_index((shift, *index), shape), dtype=np.int64) if len(shift) else terms.rows[:0]
+    return Terms(shape, terms.columns, rows, np.tile(terms.cols, count), np.tile(terms.weights, count), terms.distinct // 2)
+
+
 #: For each linear operation of one operand: the function of a node, triplets of its operand, and the result's shape.
 PUSHES: Mapping[str, Callable[[Node, Terms, Shape], Terms]] = {
     "dense": _dense,
@@ -217,6 +349,7 @@ PUSHES: Mapping[str, Callable[[Node, Terms, Shape], Terms]] = {
     "transpose": _transpose,
     "slice": _slice,
     "pad": _pad,
+    "shifts": _shifts,
     "sum": _sum,
 }
 

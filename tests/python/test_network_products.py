@@ -1,0 +1,135 @@
+"""Products of computed values in compiled networks: normalizations, softmax, attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+from heliograph.ml.errors import ModelError
+from heliograph.ml.graph import Graph
+from heliograph.ml.interpreter import run
+from heliograph.ml.networks import NetworkModel, compare, compile_graph
+from heliograph.ml.networks.evaluation import evaluate
+from heliograph.ml.networks.files import arrays_of, circuit_of
+from heliograph.ml.networks.primitives import with_factors, with_primitives
+from network_graphs import Builder, attention
+
+
+def tokens(count: int, seed: int = 1, shape: tuple[int, ...] = (4, 8)) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(count, *shape))
+
+
+@pytest.fixture(scope="module")
+def small() -> Any:
+    return hg.ckks.parameters(n=2**11, depth=13, log_scale=39, bootstrap=True, insecure=True)
+
+
+@pytest.fixture(scope="module")
+def owner(small: Any) -> Any:
+    return hg.SecretKey.generate(small)
+
+
+@pytest.fixture(scope="module")
+def transformer(small: Any) -> NetworkModel:
+    return compile_graph(attention(), tokens(150), accuracy=0.1, parameters=small)
+
+
+def gated() -> Graph:
+    b = Builder((6,))
+    value = b.multiply(b.dense("x", 5), b.activation(b.dense("x", 5), "sigmoid"))
+    return b.graph(b.multiply(value, b.multiply(value, value)))
+
+
+def normalized(axes: int) -> Graph:
+    b = Builder((3, 4, 5))
+    return b.graph(b.normalize(b.activation("x", "tanh"), axes))
+
+
+def weighted(axis: int) -> Graph:
+    b = Builder((3, 4, 5))
+    return b.graph(b.multiply(b.softmax("x", axis), "x"))
+
+
+def multiplied() -> Graph:
+    b = Builder((3, 4, 5))
+    return b.graph(b.matmul("x", b.transpose("x", (0, 2, 1))))
+
+
+GRAPHS: dict[str, Callable[[], Graph]] = {
+    "products": gated,
+    "layer normalization": lambda: normalized(1),
+    "instance normalization": lambda: normalized(2),
+    "softmax": lambda: weighted(2),
+    "softmax of the first axis": lambda: weighted(0),
+    "matrix product": multiplied,
+    "attention": attention,
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_rewritten_graphs_compute_the_same(name: str) -> None:
+    graph = GRAPHS[name]()
+    x = 2 * tokens(20, 2, tuple(graph.shapes["x"]))
+    made = with_factors(with_primitives(graph, x.astype(np.float32)))
+    np.testing.assert_allclose(evaluate(made, x)[made.outputs[0]], run(graph, x)[graph.outputs[0]], atol=1e-9)
+    assert with_factors(made).nodes == made.nodes  # a file is rewritten again
+    assert not {"normalize", "matmul", "softmax"} & {node.operation for node in made.nodes}
+
+
+def test_a_layer_of_a_transformer(transformer: NetworkModel, owner: Any) -> None:
+    x = tokens(2, 7)
+    server = hg.Server(transformer.keys(owner))
+    values = transformer.decrypt(owner, transformer(server.bind(transformer.encrypt(owner, x[0]))))
+    np.testing.assert_allclose(values, transformer.simulate(x[:1]), atol=2e-3)
+    found = compare(transformer, owner, x[1:], server.keys)
+    assert found.worst.from_polynomials < 1e-2  # of the inverse sums, which are steep
+    assert found.layers[-1].from_polynomials < 1e-3
+    parts = {"exp", "inverse sum", "inverse deviation", "distance from the mean", "factor", "square"}
+    assert parts <= {layer.node.partition("(")[2].rstrip(")") for layer in found.layers}
+
+
+def test_its_guards_notice_other_inputs(transformer: NetworkModel, owner: Any) -> None:
+    server = hg.Server(transformer.keys(owner))
+    wrong = transformer.encrypt(owner, tokens(1, 7) * 2.5, unchecked=True)
+    with pytest.raises(hg.OutOfIntervalError, match=r"/(normalize|softmax|activation)\d+"):
+        transformer.decrypt(owner, transformer(server.bind(wrong)))
+
+
+def test_a_bundle_of_it(transformer: NetworkModel, owner: Any, tmp_path: Path) -> None:
+    transformer.export(tmp_path / "layer.hgm")
+    again = hg.ModelBundle.load(tmp_path / "layer.hgm")
+    x = tokens(1, 9)
+    answer = again.run(hg.Server(again.keys(owner)), again.client().encrypt(owner, x))
+    np.testing.assert_allclose(again.client().decrypt(owner, answer), transformer.simulate(x), atol=2e-3)
+
+
+def test_two_samples_in_a_request(small: Any, owner: Any) -> None:
+    model = compile_graph(weighted(1), tokens(60, shape=(3, 4, 5)), accuracy=0.1, batch=2, parameters=small)
+    x = tokens(3, 3, (3, 4, 5))
+    np.testing.assert_allclose(model.run(owner, x), model.simulate(x), atol=5e-3)
+
+
+def test_a_changed_plan_of_a_product_is_refused(transformer: NetworkModel) -> None:
+    circuit = transformer.circuit
+    name = next(cut.name for cut in circuit.network.cuts if cut.is_product)
+    places = {**circuit.plan.places, name: replace(circuit.plan.places[name], before=True)}
+    arrays = arrays_of(replace(circuit, plan=replace(circuit.plan, places=places)))
+    with pytest.raises(hg.DamagedFileError, match="no argument to bootstrap"):
+        circuit_of(arrays, circuit.parameters, 1)
+
+
+def test_too_large_products_and_ranges_are_refused_by_name() -> None:
+    b = Builder((256, 256))
+    graph = b.graph(b.matmul("x", b.activation("x", "tanh")))
+    with pytest.raises(ModelError, match=r"/matmul1 \(matmul\).*at most 8,388,608 terms, and has 16,777,216"):
+        compile_graph(graph, tokens(1, shape=(256, 256)))
+    b = Builder((5,))
+    graph = b.graph(b.multiply(b.softmax("x"), "x"))
+    with pytest.raises(ModelError, match=r"/softmax0 \(softmax\).*span"):
+        compile_graph(graph, 5000 * tokens(10, shape=(5,)))
