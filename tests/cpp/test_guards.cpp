@@ -32,6 +32,8 @@ TEST_F(Guards, NoticeOneArgumentOutside) {
   EXPECT_EQ(ckks::guards_of(good)[0].operations, std::vector<std::string>{"f"});
   secret_.decrypt(good);
   EXPECT_THROW(secret_.decrypt(bad), OutOfIntervalError);
+  EXPECT_TRUE(secret_.outside_slots(good).empty());
+  EXPECT_EQ(secret_.outside_slots(bad), std::vector<std::size_t>{17});
   secret_.decrypt(ckks::drop_guards(bad), ckks::Checked::none);  // the result exceeds its bounds, too
   EXPECT_TRUE(ckks::guards_of(series(1.2, "")).empty());
 }

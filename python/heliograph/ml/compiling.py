@@ -76,9 +76,9 @@ def compile(
     compared with the model's own; a difference beyond rounding is an error. Trees need no calibration data; with them,
     missing values are refused in features that have none.
 
-    `batch` is the number of rows of a request, from which the scheme of trees is chosen. `accuracy` is the largest share of
-    samples that may change their class, or the largest relative error of a regressor. `limit` refuses a model whose forecast
-    is beyond a maximum of seconds or bytes on the device in use, before any keys exist.
+    `batch` is the number of rows or samples of a request, from which the scheme of trees is chosen. `accuracy` is the
+    largest share of samples that may change their class, or the largest relative error of a regressor. `limit` refuses a
+    model whose forecast is beyond a maximum of seconds or bytes on the device in use, before any keys exist.
 
     Options of trees:
 

@@ -136,8 +136,8 @@ class Making {
     return guard;
   }
 
-  /// Sets the number of ciphertexts of a guard: all of them, or fewer if their sum does not fit the room, or if a strong guard
-  /// of all of them does not notice kNoticed. Returns the steps.
+  /// Chooses the number of ciphertexts of a guard, and returns its steps. All ciphertexts have one guard if their sum has
+  /// room, and if a strong guard of them notices kNoticed.
   Plan chosen() {
     Plan plan = planned(argument_.u.data().tensor.items());
     while (items_ > 1 && (!plan.start || (strong_ && items_ > kFew && !notices(plan)))) plan = planned((items_ + 1) / 2);

@@ -20,8 +20,8 @@ struct GuardedArgument {
 
 /// Returns false if a bound without a caller's declaration shows that the argument is in [-reach, reach]; otherwise true.
 bool needs_guard(const Ciphertext& u, double reach);
-/// Makes a guard of an argument, or several of its ciphertexts if one guard has too little room or notices too little, by few
-/// operations at the lowest levels. Throws LevelError if the argument's level is too low.
+/// Makes a guard of an argument by few operations at the lowest levels. There are several guards if one has too little room
+/// or notices too little. Throws LevelError if the argument's level is too low.
 std::vector<Guards::Item> guards_of_argument(const GuardedArgument& argument, const std::string& operation,
                                              const EvaluationKeys& keys);
 
