@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import heliograph as hg
 from heliograph import ml, nn
+from heliograph.cli import app
 
 SERVER = """
 import heliograph as hg
@@ -28,8 +30,11 @@ def served(folder: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("digits", "digits-batch", "digits/w32", "mnist-packed", "mnist-small"),
-        *(pytest.param(name, marks=pytest.mark.full) for name in ("hcnn5", "hcnn5-paper", "hcnn5/w32")),
+        *("digits-batch", "mnist-packed", "mnist-small"),  # each class of networks, both word sizes, two moduli
+        *(
+            pytest.param(name, marks=pytest.mark.full)
+            for name in ("digits", "digits/w32", "hcnn5", "hcnn5-paper", "hcnn5/w32")
+        ),
     ],
 )
 def test_a_setup_is_served_from_its_file(name: str, tmp_path: Path) -> None:
@@ -39,10 +44,9 @@ def test_a_setup_is_served_from_its_file(name: str, tmp_path: Path) -> None:
     """
     nn.setup(name).export(tmp_path / "model.hgm").client().save(tmp_path / "client.hgm")
     for file in ("model.hgm", "client.hgm"):
-        command = [sys.executable, "-m", "heliograph.cli", "inspect", str(tmp_path / file)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert "whole: digest" in done.stdout
+        done = CliRunner().invoke(app, ["inspect", str(tmp_path / file)])
+        assert done.exit_code == 0, done.output
+        assert "whole: digest" in done.output
     half = hg.ModelBundle.load(tmp_path / "client.hgm")
     secret = hg.SecretKey.generate(half.parameters)
     half.keys(secret).save(tmp_path / "keys.hg")
