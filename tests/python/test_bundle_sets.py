@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import heliograph as hg
 from heliograph import ml, nn
-from heliograph.cli import app
+from heliograph.cli import run
 
 SERVER = """
 import heliograph as hg
@@ -37,16 +36,15 @@ def served(folder: Path) -> None:
         ),
     ],
 )
-def test_a_setup_is_served_from_its_file(name: str, tmp_path: Path) -> None:
+def test_a_setup_is_served_from_its_file(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The model file can be inspected. A client that has only its part of the file gets the scores of the unencrypted
     network. All sizes equal the stated sizes.
 
     """
     nn.setup(name).export(tmp_path / "model.hgm").client().save(tmp_path / "client.hgm")
     for file in ("model.hgm", "client.hgm"):
-        done = CliRunner().invoke(app, ["inspect", str(tmp_path / file)])
-        assert done.exit_code == 0, done.output
-        assert "whole: digest" in done.output
+        assert run(["inspect", str(tmp_path / file)]) == 0
+        assert "whole: digest" in capsys.readouterr().out
     half = hg.ModelBundle.load(tmp_path / "client.hgm")
     secret = hg.SecretKey.generate(half.parameters)
     half.keys(secret).save(tmp_path / "keys.hg")
