@@ -61,13 +61,13 @@ def workloads() -> Iterator[Row]:
         yield {"counts": name, "outputs": loaded.classes} | vars(loaded.counts())
 
 
-def _times(calls: dict[str, Callable[[], Any]], seconds: float, least: int = 5) -> dict[str, list[float]]:
-    """Returns the times of several calls that run in turns, at least `least` of each after one warm-up call."""
+def _times(calls: dict[str, Callable[[], Any]], seconds: float) -> dict[str, list[float]]:
+    """Returns the times of several calls that run in turns, at least five of each after one warm-up call."""
     for call in calls.values():
         common.timed(call)
     found: dict[str, list[float]] = {name: [] for name in calls}
     end = time.perf_counter() + seconds
-    while len(found[next(iter(calls))]) < least or time.perf_counter() < end:
+    while len(found[next(iter(calls))]) < 5 or time.perf_counter() < end:
         for name, call in calls.items():
             found[name].append(common.timed(call)[0])
     return found
@@ -88,7 +88,7 @@ def program(small: bool, seconds: float) -> Iterator[Row]:
     for words, (function, operands) in kinds.items():
         recorded = hg.program(function, *operands)
         ways: dict[str, Callable[[], Any]] = {"eager": partial(function, *operands), "program": partial(recorded, *operands)}
-        times = _times(ways, seconds, 1 if small else 5)
+        times = _times(ways, seconds)
         same = True
         if _core.device.name() != "null":
             both = [way() if len(operands) > 1 else (way(),) for way in ways.values()]
