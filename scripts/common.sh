@@ -70,10 +70,11 @@ can_apt() {
   command -v apt-get >/dev/null || return 1
   [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }
 }
+# Concurrent scripts, as in .ci/run, wait for each other.
 apt() {
   local root=()
   [ "$(id -u)" = 0 ] || root=(sudo -n)
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 "$@"
+  flock "$logs/apt.lock" "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 "$@"
 }
 apt_install() {
   apt install -y --no-install-recommends "$@" || { apt update && apt install -y --no-install-recommends "$@"; }

@@ -41,4 +41,4 @@ count() { awk -v word="$1" '$1 == "[" && $2 == word && $3 == "]" { n += $4 } END
 summary="$(count PASSED) passed"
 skipped=$(count SKIPPED)
 [ "$skipped" = 0 ] || summary+=", $skipped skipped"
-echo "$summary" | tee "$logs/cpp-summary"
+echo "$summary" | tee "$logs/cpp-summary-$preset"

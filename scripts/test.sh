@@ -7,7 +7,7 @@ failed=0
 cpp=0
 scripts/cpp-tests.sh "$1" || cpp=$?
 case $cpp in
-  0) cpp_line="C++: $(cat "$logs/cpp-summary")" ;;
+  0) cpp_line="C++: $(cat "$logs/cpp-summary-$1")" ;;
   77) cpp_line="C++: SKIPPED (no GoogleTest)" ;;
   *) cpp_line="C++: FAILED" failed=1 ;;
 esac

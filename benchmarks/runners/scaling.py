@@ -3,8 +3,9 @@
     python -m benchmarks.runners.scaling --out FILE.jsonl                                  # on 1, 2, 3, 4, 8 GPUs, up to those available
     python -m benchmarks.runners.scaling --device cpu --counts 1,2 --small --out FILE.jsonl   # on cores, with small cases
 
-HVMul, a CKKS product and bootstrapping, alone and batched, a batch of TFHE's gates, HCNN-11: seconds of a call with the wait, and the
-speed-up over one device. The first call of a process prepares constants and allocates memory: it is timed separately (`first_s`). Groups
+The cases are HVAdd, HVMul, a BFV product, a CKKS product and bootstrapping, alone and batched, batches of TFHE's gates and
+products, HCNN-5 in both forms, and HCNN-11. A row has the seconds of a call with the wait, and the speed-up over one device.
+The first call of a process prepares constants and allocates memory: it is timed separately (`first_s`). Groups
 of cases run one after the other, each on all numbers of GPUs, the longest last. The JSON is written after every row, and lists cases that
 did not fit the time limit.
 """
@@ -23,9 +24,13 @@ from benchmarks.runners.tfhe import chosen
 Row = dict[str, Any]
 #: Cases that run in one process; TFHE's cases use another program.
 GROUPS: tuple[tuple[str, ...], ...] = (
-    ("hvmul-2^15-x250-w64", "ckks-rescaled-2^16-x1-w64", "ckks-rescaled-2^16-x16-w64"),
-    ("gates/nand/boolean/x65536",),
+    (
+        *("hvadd-2^15-x500-w64", "hvmul-2^15-x250-w64", "multiply-2^16-x1-w64"),
+        *("ckks-rescaled-2^16-x1-w64", "ckks-rescaled-2^16-x16-w64"),
+    ),
+    ("gates/nand/boolean/x65536", "integers/multiply/2_2/x256"),
     ("bootstrap-n16-b13-complex-x1", "bootstrap-n16-b13-complex-x16"),
+    ("hcnn5-2020-w64", "hcnn5-paper-w64"),
     ("hcnn11-one-w64",),
     ("hcnn11-all-w64",),
 )

@@ -1,5 +1,6 @@
 // CKKS through the public C++ API, against complex doubles.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -267,7 +268,7 @@ TEST_P(Ckks, KeepsValuesThroughFiles) {
   const Ciphertext back = Ciphertext::from_bytes(bytes);
   EXPECT_EQ(back.scale(), x_.scale());
   EXPECT_EQ(back.to_bytes(), bytes);
-  const std::string path = testing::TempDir() + "ckks_secret_" + GetParam().name;
+  const std::string path = testing::TempDir() + "ckks_secret_" + GetParam().name + std::to_string(getpid());
   secret_.save(path);
   const SecretKey again = SecretKey::load(path);
   std::remove(path.c_str());

@@ -1,5 +1,6 @@
 // Tests of TFHE through the public C++ API: keys, encryption, circuits on encrypted tensors, errors and files.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <random>
@@ -229,7 +230,7 @@ TEST(TfheRun, KeysAreEvictedAndReloaded) {
 TEST(TfheFiles, AreReadOrRefused) {
   const Parameters p(small(1));
   const SecretKey secret = SecretKey::generate(p);
-  const std::string path = testing::TempDir() + "heliograph-tfhe-secret";
+  const std::string path = testing::TempDir() + "heliograph-tfhe-secret" + std::to_string(getpid());
   secret.save(path);
   const SecretKey again = SecretKey::load(path);
   EXPECT_EQ(again.key_id(), secret.key_id());

@@ -19,6 +19,7 @@ import numpy as np
 
 import file_kinds
 import heliograph as hg
+import resign
 from heliograph import _core
 
 SEED = bytes(range(32))
@@ -323,3 +324,23 @@ def use(name: str, data: bytes, draw: random.Random) -> Counter[str]:
         except hg.HeliographError:
             found["uses refused"] += 1
     return found
+
+
+def refused_models(good: bytes, name: str, count: int) -> int:
+    """Changes the model's fields or arrays of a bundle `count` times. Returns the number of changed files that a typed error
+    refuses; the other files describe themselves.
+
+    """
+    refused = 0
+    for number in range(count):
+        mutator = resign.Mutator(f"{name}:{number}")
+        document = resign.take_apart(good)
+        if number % 2:
+            document.header["model"] = mutator.changed(document.header["model"])
+        else:
+            mutator._arrays(document)
+        try:
+            hg.ModelBundle.load(resign.signed(document, mutator.text)).explain()
+        except hg.HeliographError:
+            refused += 1
+    return refused

@@ -11,6 +11,7 @@ import pytest
 
 import heliograph as hg
 from heliograph import ml, nn
+from heliograph.cli import run
 
 SERVER = """
 import heliograph as hg
@@ -28,21 +29,22 @@ def served(folder: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("digits", "digits-batch", "digits/w32", "mnist-packed", "mnist-small"),
-        *(pytest.param(name, marks=pytest.mark.full) for name in ("hcnn5", "hcnn5-paper", "hcnn5/w32")),
+        *("digits-batch", "mnist-packed", "mnist-small"),  # each class of networks, both word sizes, two moduli
+        *(
+            pytest.param(name, marks=pytest.mark.full)
+            for name in ("digits", "digits/w32", "hcnn5", "hcnn5-paper", "hcnn5/w32")
+        ),
     ],
 )
-def test_a_setup_is_served_from_its_file(name: str, tmp_path: Path) -> None:
+def test_a_setup_is_served_from_its_file(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The model file can be inspected. A client that has only its part of the file gets the scores of the unencrypted
     network. All sizes equal the stated sizes.
 
     """
     nn.setup(name).export(tmp_path / "model.hgm").client().save(tmp_path / "client.hgm")
     for file in ("model.hgm", "client.hgm"):
-        command = [sys.executable, "-m", "heliograph.cli", "inspect", str(tmp_path / file)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert "whole: digest" in done.stdout
+        assert run(["inspect", str(tmp_path / file)]) == 0
+        assert "whole: digest" in capsys.readouterr().out
     half = hg.ModelBundle.load(tmp_path / "client.hgm")
     secret = hg.SecretKey.generate(half.parameters)
     half.keys(secret).save(tmp_path / "keys.hg")

@@ -218,7 +218,7 @@ def _reference(scheme: str) -> list[bytes]:
 @pytest.mark.parametrize(
     ("scheme", "device"),
     [
-        pytest.param(scheme, device, marks=[pytest.mark.full] if (device, scheme[:1]) == ("rtl", "s") else [])
+        pytest.param(scheme, device, marks=[pytest.mark.full] if device == "rtl" and scheme != "bfv/w32" else [])
         for scheme in (*SCHEMES, "bfv/w32", "bgv/w32", "ckks/w32", "sparse/w32")
         for device in DEVICES
         if device != "ref" and (device != "rtl" or scheme.endswith("w32"))

@@ -112,7 +112,7 @@ reference = rigs.Reference(None, None, None, None, 0, 0)
 
 
 @SETS
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(program=PROGRAMS, said=st.sampled_from([None, 10, 100]))
 def test_bounds_hold_for_random_programs(scheme: str, moduli: str, program: list[tuple[str, int]], said: int | None) -> None:
     """For random programs, bounds are valid and decryption gives the exact integers, with and without a given bound."""

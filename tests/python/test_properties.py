@@ -348,18 +348,31 @@ def test_same_bits_on_extreme_instruction_sets(device: str, threads: str) -> Non
 def test_the_environment_sets_instruction_set_and_threads() -> None:
     """HELIOGRAPH_CPU and HELIOGRAPH_THREADS have an effect; values that are not available are refused."""
 
-    def devices(**environment: str) -> str:
-        command = [sys.executable, "-c", "import heliograph as hg; print(hg.devices())"]
-        env = (
-            os.environ | {"HELIOGRAPH_DEVICE": "cpu", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)} | environment
-        )
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    def run(code: str, **environment: str) -> str:
+        path = os.pathsep.join(p for p in sys.path if p)
+        env = os.environ | {"HELIOGRAPH_DEVICE": "cpu", "PYTHONPATH": path} | environment
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
         return done.stdout + done.stderr
 
-    assert "3 threads, 64-bit scalar" in devices(HELIOGRAPH_CPU="scalar", HELIOGRAPH_THREADS="3")
-    assert "ref" in devices(HELIOGRAPH_DEVICE="ref")
-    for wrong in ({"HELIOGRAPH_CPU": "avx1024"}, {"HELIOGRAPH_THREADS": "0"}, {"HELIOGRAPH_DEVICE": "abacus"}):
-        assert "ParameterError" in devices(**wrong)
+    devices = "import heliograph as hg; print(hg.devices())"
+    assert "3 threads, 64-bit scalar" in run(devices, HELIOGRAPH_CPU="scalar", HELIOGRAPH_THREADS="3")
+    assert "ref" in run(devices, HELIOGRAPH_DEVICE="ref")
+    wrong = {"HELIOGRAPH_CPU": "avx1024", "HELIOGRAPH_THREADS": "0", "HELIOGRAPH_DEVICE": "abacus"}
+    attempts = f"""
+import os
+import heliograph as hg
+
+usual = dict(os.environ)
+for name, value in {wrong}.items():
+    os.environ[name] = value
+    try:
+        print(hg.devices())
+    except hg.ParameterError as error:
+        print("refused:", value in str(error))
+    os.environ.clear()
+    os.environ.update(usual)
+"""
+    assert run(attempts) == "refused: True\n" * 3
 
 
 @pytest.mark.parametrize("name", ["w64", "bgv"])

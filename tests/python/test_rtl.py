@@ -40,7 +40,7 @@ class Trial(selftest.Trial):
 
 def rows() -> Iterator[tuple[str, str, str]]:
     """Yields the title, step and fault of every operation on the card and on cores."""
-    exact = [Trial(1024, 110, 1, 32, 2), Trial(1024, 130, 1, 32, 2, scheme="bgv")]
+    exact = [Trial(1024, 110, 1, 32, 2), Trial(1024, 130, 1, 32, 1, scheme="bgv")]
     for trial in exact:
         steps = {name: selftest.partial(selftest._compare, run) for name, run in selftest.OPERATIONS.items()}
         steps |= {"decrypt": selftest._decrypted}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, Protocol, Self, TypeVar
 
@@ -28,7 +29,38 @@ class _Transformable(Protocol):
 T = TypeVar("T", bound=_Transformable)
 
 
-class LinearTransform:
+class _Encoded(ABC):
+    """A clear matrix, encoded for products with ciphertexts: its properties and its keys."""
+
+    _core: Any
+    _needs: dict[str, Any]
+    _content: str  # content that makes the matrix again, in errors
+
+    parameters: EngineProperty[Parameters] = engine_property("parameters", Parameters, "The parameter set.")
+    level = engine_property("level", int, "Level of its operands; results are one level lower.")
+    rotations = engine_property("rotations", list[int], "Rotation steps that need evaluation keys.")
+    bytes = engine_property("bytes", int, "Bytes of its plaintexts.")
+
+    def __reduce__(self) -> NoReturn:
+        raise _core.DtypeError(
+            f"cannot pickle a {type(self).__name__}: pickle its parameters and its {self._content}, and make it again from "
+            "these"
+        )
+
+    @property
+    def needs(self) -> dict[str, Any]:
+        """Arguments of `SecretKey.evaluation_keys` for the keys of this matrix: for its level, if `level` was given."""
+        return self._needs
+
+    @abstractmethod
+    def __call__(self, x: T, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> T:
+        """Multiplies a tensor by the matrix."""
+
+    def __matmul__(self, x: T) -> T:
+        return self(x)
+
+
+class LinearTransform(_Encoded):
     """A clear matrix on the slots, encoded once for many products ``transform @ x``, each of one level.
 
     Source: diagonals with baby steps, which share one decomposition, and giant steps (Halevi and Shoup, ePrint 2018/244).
@@ -42,6 +74,8 @@ class LinearTransform:
     array([[-3. ,  2. ],
            [-3. ,  2.5]])
     """
+
+    _content = "matrix"
 
     def __init__(
         self,
@@ -157,21 +191,6 @@ class LinearTransform:
         made._needs = _needs(made._core, None)
         return made
 
-    parameters: EngineProperty[Parameters] = engine_property("parameters", Parameters, "The parameter set.")
-    level = engine_property("level", int, "Level of its operands; results are one level lower.")
-    rotations = engine_property("rotations", list[int], "Rotation steps that need evaluation keys.")
-    bytes = engine_property("bytes", int, "Bytes of its plaintexts.")
-
-    def __reduce__(self) -> NoReturn:
-        raise _core.DtypeError(
-            "cannot pickle a LinearTransform: pickle its parameters and its matrix, and make it again from these"
-        )
-
-    @property
-    def needs(self) -> dict[str, Any]:
-        """Arguments of `SecretKey.evaluation_keys` for the keys of this matrix: for its level, if `level` was given."""
-        return self._needs
-
     def __call__(self, x: T, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> T:
         """Multiplies each ciphertext's slots by the matrix.
 
@@ -185,16 +204,13 @@ class LinearTransform:
         columns = self.shape[1]
         return bool(slots % columns == 0 if self._repeats else slots == columns)
 
-    def __matmul__(self, x: T) -> T:
-        return self(x)
-
     def __repr__(self) -> str:
         return (
             f"<CKKS matrix {self.shape[0]} x {self.shape[1]} on slots: level {self.level}, {len(self.rotations)} rotations>"
         )
 
 
-class BlockTransform:
+class BlockTransform(_Encoded):
     """A clear matrix of blocks on several ciphertexts, encoded once for products ``blocks @ x``, each of one level.
 
     Block (o, i) is a square matrix on the slots, given by its diagonals. A tensor x of shape (inputs, ...) becomes a tensor
@@ -211,6 +227,8 @@ class BlockTransform:
            [ 6.,  7.,  8.,  5.],
            [ 2.,  4.,  6.,  8.]])
     """
+
+    _content = "blocks"
 
     def __init__(
         self,
@@ -249,21 +267,6 @@ class BlockTransform:
         )
         self._needs = _needs(self._core, level)
 
-    parameters: EngineProperty[Parameters] = engine_property("parameters", Parameters, "The parameter set.")
-    level = engine_property("level", int, "Level of its operands; results are one level lower.")
-    rotations = engine_property("rotations", list[int], "Rotation steps that need evaluation keys.")
-    bytes = engine_property("bytes", int, "Bytes of its plaintexts.")
-
-    def __reduce__(self) -> NoReturn:
-        raise _core.DtypeError(
-            "cannot pickle a BlockTransform: pickle its parameters and its blocks, and make it again from these"
-        )
-
-    @property
-    def needs(self) -> dict[str, Any]:
-        """Arguments of `SecretKey.evaluation_keys` for the keys of these blocks: for their level, if `level` was given."""
-        return self._needs
-
     def __call__(self, x: T, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> T:
         """Multiplies the ciphertexts along the first axis by the blocks.
 
@@ -275,9 +278,6 @@ class BlockTransform:
 
     def _fits(self, slots: int) -> bool:
         return bool(slots % self._rows == 0 if self._repeats else slots == self._rows)
-
-    def __matmul__(self, x: T) -> T:
-        return self(x)
 
     def __repr__(self) -> str:
         outputs, inputs = self.shape

@@ -46,7 +46,7 @@ from heliograph.ml.trees.model import (
     method_text,
 )
 from heliograph.models.bundle import Form, ModelBundle, TensorSpec, form, sent_bytes, write
-from heliograph.models.estimator_bundle import classes_fields, read_classes, words
+from heliograph.models.estimator_bundle import classes_fields, read_classes, scores_of, words
 from heliograph.models.header import count_in, damaged, fields_of, list_in, real_in, text_in
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -377,21 +377,13 @@ class EnsembleForm(Form):
     def predict(self, scores: npt.NDArray[Any], labels: tuple[str, ...]) -> npt.NDArray[Any]:
         """Returns the predictions: classes, or the labels that replace them."""
         classes = np.asarray(labels) if labels and not self.typed else self.model.classes
-        found = self._scores(scores)
+        found = scores_of(self.model, scores)
         settled = self.model._settled(found.reshape(-1, self.model.outputs)).reshape(found.shape)
         return self.model.output.predict(settled, classes)
 
     def predict_proba(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Returns the probabilities."""
-        return self.model.output.probabilities(self._scores(scores), self.model.name)
-
-    def _scores(self, scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        if scores.ndim not in (1, 2) or scores.shape[-1] != self.model.outputs:
-            raise _core.ShapeError(
-                f"scores of {self.model.name} must be [samples, {self.model.outputs}], as decrypt returns them, not of "
-                f"shape {scores.shape}"
-            )
-        return scores
+        return self.model.output.probabilities(scores_of(self.model, scores), self.model.name)
 
     def byte_counts(self) -> dict[str, int]:
         """Measures bytes by a run on the `null` device."""

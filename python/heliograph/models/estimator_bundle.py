@@ -217,6 +217,16 @@ def _fields(description: Any) -> tuple[dict[str, Any], int]:
     ), 2 if has_ranges else 1
 
 
+def scores_of(model: Any, scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns decrypted scores, after a check of their shape. Raises ShapeError."""
+    if scores.ndim not in (1, 2) or scores.shape[-1] != model.outputs:
+        raise _core.ShapeError(
+            f"scores of {model.name} must be [samples, {model.outputs}], as decrypt returns them, not of shape "
+            f"{scores.shape}"
+        )
+    return scores
+
+
 @form
 class EstimatorForm(Form):
     """A fitted estimator: a ciphertext for each feature, a slot for each sample."""
@@ -386,7 +396,7 @@ class EstimatorForm(Form):
     def predict(self, scores: npt.NDArray[Any], labels: tuple[str, ...]) -> npt.NDArray[Any]:
         """Returns the estimator's predictions: its classes, or the labels that replace them."""
         classes = np.asarray(labels) if labels and not self.typed else self.model.classes
-        return self.model.output.predict(self._scores(scores), classes)
+        return self.model.output.predict(scores_of(self.model, scores), classes)
 
     def predict_proba(self, scores: npt.NDArray[Any]) -> Floats:
         """Returns the estimator's probabilities. Raises DtypeError for a file of an older format."""
@@ -395,15 +405,7 @@ class EstimatorForm(Form):
                 f"a file of format {self.format} does not say how {self.model.name} makes probabilities; export the model "
                 "again"
             )
-        return self.model.output.probabilities(self._scores(scores), self.model.name)
-
-    def _scores(self, scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        if scores.ndim not in (1, 2) or scores.shape[-1] != self.model.outputs:
-            raise _core.ShapeError(
-                f"scores of {self.model.name} must be [samples, {self.model.outputs}], as decrypt returns them, not of "
-                f"shape {scores.shape}"
-            )
-        return scores
+        return self.model.output.probabilities(scores_of(self.model, scores), self.model.name)
 
     def byte_counts(self) -> dict[str, int]:
         """Measures bytes by a run on the `null` device."""
