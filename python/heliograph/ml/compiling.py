@@ -41,7 +41,7 @@ KINDS = (
 _OPTIONS = {
     "estimator": ("degree", "error", "margin", "intervals"),
     "ensemble": ("scheme", "reveal", "target"),
-    "network": ("target", "guard", "margin", "classifies", "parameters", "lean", "compact"),
+    "network": ("target", "guard", "margin", "classifies", "parameters", "lean", "compact", "outputs"),
 }
 _LARGEST_FILE = 1 << 30
 
@@ -108,6 +108,7 @@ def compile(
     - `parameters`: a parameter set. By default the set of 128 bits with the least predicted time.
     - `classifies`: whether outputs are scores of classes; by default they are, if there are at least two. Several sigmoids
       are probabilities of labels by default: `predict` then returns 0 or 1 for each.
+    - `outputs`: name of the output of a file with several outputs.
     - `compact`: encoded matrices take about a tenth of the memory and are transformed again for each product.
     - `lean`: encoded matrices are not kept between calls.
 
@@ -312,13 +313,17 @@ def _network(model: Any, calibrate: Any, options: dict[str, Any]) -> Model:
             "cannot compile a network without calibration data: calibrate= must be samples of its input"
         )
     options = {name: value for name, value in options.items() if value is not None}
+    outputs = _names_of(options.pop("outputs", None))
     if isinstance(model, Graph):
+        if outputs is not None:
+            raise _core.ParameterError("outputs= selects outputs of a file or a module, not of a graph")
         return compile_graph(model, calibrate, **options)
     samples, labels = _split(calibrate)
     if isinstance(model, (str, os.PathLike)):
-        raw = read_onnx(path_of(model), sample=_sample_shapes(samples))
+        raw = read_onnx(path_of(model), outputs=outputs, sample=_sample_shapes(samples))
     else:
-        raw = read_torch(model, tuple(samples.values()) if isinstance(samples, Mapping) else calibrate)
+        example = tuple(samples.values()) if isinstance(samples, Mapping) else calibrate
+        raw = read_torch(model, example, outputs=outputs)
         if isinstance(samples, Mapping):
             samples = dict(zip(raw.inputs, samples.values(), strict=True))
     if len(raw.inputs) == 1 and raw.inputs[0] not in raw.dtypes:
@@ -329,6 +334,16 @@ def _network(model: Any, calibrate: Any, options: dict[str, Any]) -> Model:
     vectors = preparation(samples)
     made = compile_graph(graph, vectors if labels is None else (vectors, labels), masks=masks, **options)
     return PreparedModel(made, preparation)
+
+
+def _names_of(outputs: Any) -> list[str] | None:
+    """Returns the name of the selected output as a list; None without a selection. Raises DtypeError."""
+    if outputs is None:
+        return None
+    names = [outputs] if isinstance(outputs, str) else list(outputs) if isinstance(outputs, (list, tuple)) else []
+    if len(names) != 1 or not isinstance(names[0], str):
+        raise _core.DtypeError(f"outputs must be the name of one output of the model, not {described(outputs)}")
+    return names
 
 
 def _split(calibrate: Any) -> tuple[Any, Any]:
