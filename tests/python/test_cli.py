@@ -440,12 +440,13 @@ def test_inspect_describes_and_checks_files(made: Path, here: Path, capsys: pyte
 
 @pytest.mark.parametrize("variable", ["HELIOGRAPH_DEVICE", "HELIOGRAPH_THREADS"])
 def test_inspect_blames_no_file_for_the_device(made: Path, tfhe_files: Path, variable: str, tmp_path: Path) -> None:
-    """An invalid HELIOGRAPH_DEVICE is reported as invalid; the files are not reported as damaged."""
+    """An invalid variable is reported as invalid; the files are not reported as damaged."""
     x = hg.load(made / "request.hg")
     f = hg.program(lambda t: t + t, x)
     f.save(tmp_path / "program.hg")
     files = [*(made / f"{name}.hg" for name in ("secret", "server", "public", "request")), tmp_path / "program.hg"]
-    for file in (*files, tfhe_files / "secret.hg"):
+    files.append(tfhe_files / "secret.hg")
+    for file in files if variable == "HELIOGRAPH_DEVICE" else files[-2:]:  # two kinds of files suffice
         command = [sys.executable, "-m", "heliograph.cli", "inspect", str(file)]
         env = os.environ | {"HELIOGRAPH_DEVICE": "cpu", variable: "abacus"}
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)

@@ -290,7 +290,7 @@ SUMS = (
 )
 
 
-@pytest.mark.parametrize("scheme", ["bfv", "bgv"])
+@pytest.mark.parametrize("scheme", ["bfv", pytest.param("bgv", marks=pytest.mark.full)])
 def test_on_the_coprocessor(scheme: str, tmp_path: Path) -> None:
     """Sums on the simulated co-processor, which has 32-bit words, have the same bits."""
     try:
