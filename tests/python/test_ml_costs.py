@@ -131,6 +131,18 @@ def test_keys_for_a_level(name: str) -> None:
         assert transform.bytes == counter.plaintext_bytes(len(numbers), key_level)
 
 
+def test_known_bootstraps_are_those_of_recordings() -> None:
+    named = hg.ckks.parameters("n15-b4")
+    counter = Counter(named)
+    assert counter.bootstrap() == costs._recorded_bootstrap(named, None, None)
+    assert counter.bootstrap(5) == costs._recorded_bootstrap(named, 5, None)
+    for name in NAMED:
+        p = hg.ckks.parameters(name)
+        rows = costs._known_bootstraps()[f"{name} w{p.word_size}"]
+        assert [int(level) for level in rows] == list(range(p.bootstrapping_level + 1, p.levels + 1))
+        assert all(a["products"] < b["products"] for a, b in itertools.pairwise(rows.values()))
+
+
 def test_bootstrapping_keys() -> None:
     """Bootstrapping keys have relinearization and some rotations."""
     named = hg.ckks.parameters("n15-b4")

@@ -48,21 +48,21 @@ def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters |
         fitted = circuit.polynomials.get(name)
         if fitted is None:  # a product of two cuts
             total += count * forecast.rates.product(place.argument, count)
-            total += count * forecast.rates.bootstrap(count) if place.after else 0.0
+            total += forecast.bootstraps(count, place.value) if place.after else 0.0
             continue
         if fitted.is_identity:
-            guard = 2 * forecast.rates.product(place.form, count) if place.before else 0.0
-            total += count * (guard + forecast.rates.bootstrap(count)) if place.before else 0.0
+            if place.before:
+                total += count * 2 * forecast.rates.product(place.form, count) + forecast.bootstraps(count, place.value)
             continue
         middle = max(2, place.argument - fitted.depth // 2)
         total += count * _polynomial(forecast.rates, fitted.degree, middle, circuit.guard, count)
-        if place.before or place.after:
-            total += count * (place.before + place.after) * forecast.rates.bootstrap(count)
+        total += forecast.bootstraps(count, place.argument) if place.before else 0.0
+        total += forecast.bootstraps(count, place.value) if place.after else 0.0
     return total + forecast.maps("", plan.output)
 
 
 class _Forecast:
-    """Seconds of the linear maps of a circuit."""
+    """Seconds of the linear maps and bootstraps of a circuit."""
 
     def __init__(self, circuit: Circuit, profile: Profile, parameters: ckks.Parameters) -> None:
         self._circuit, self.rates = circuit, profile.rates(parameters)
@@ -84,6 +84,11 @@ class _Forecast:
         if key not in self._made:
             self._made[key] = self._profile.rates(self._parameters, key)
         return self._made[key]
+
+    def bootstraps(self, count: int, level: int) -> float:
+        """Returns the seconds of `count` bootstraps to a level, or to the lowest level above it that a bootstrap gives."""
+        lowest = self._parameters.bootstrapping_level + 1
+        return count * self.rates.bootstrap(count, min(max(level, lowest), self._parameters.levels))
 
     def maps(self, name: str, level: int, filled: bool = False) -> float:
         """Returns the seconds of the maps of one argument, whose result is at a level."""

@@ -17,7 +17,7 @@ from heliograph.ml.networks.program import Circuit, Units, is_one, units_of
 from heliograph.ml.profile import Profile
 
 #: Named sets with bootstrapping that are tried.
-_NAMED = ("n15-b4", "n16-b9", "n16-b13", "n16-b18")
+NAMED = ("n15-b4", "n16-b9", "n16-b13", "n16-b18")
 _PRECISION = 17  # bits of products of sets without bootstraps; values are at most 1
 _INTEGER_BITS = 6  # bits of room of these sets, for the guards
 _MOST_LEVELS = 45  # more levels fit no set without bootstraps
@@ -156,7 +156,7 @@ class Chooser:
     def _with(self, polynomials: Mapping[str, Polynomial]) -> list[Choice | None]:
         made = []
         deepest = max((fitted.depth for fitted in polynomials.values()), default=0) + 1
-        for name in _NAMED:
+        for name in NAMED:
             parameters = self._named(name)
             if parameters.slots >= self._least_slots() and parameters.depth_between >= deepest:
                 made.append(self._planned(parameters, polynomials))
