@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import heliograph as hg
+from heliograph.ml import costs
 from heliograph.ml.costs import Counter, Counts
+from heliograph.ml.networks.sets import NAMED
 from heliograph.programs.forecast import recorded
 
 ROTATIONS = [1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32, 40]

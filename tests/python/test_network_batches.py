@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import heliograph as hg
+from heliograph.ckks.approximation import doubled_parts
 from heliograph.ml.graph import Graph
 from heliograph.ml.networks import NetworkModel, compare, compile_graph, program, sets
 from heliograph.ml.networks.files import circuit_of
@@ -93,12 +94,12 @@ def test_tensors_of_several_ciphertexts_in_groups(small: Any, owner: Any, monkey
 def test_real_and_imaginary_parts(small: Any, owner: Any) -> None:
     z = np.random.default_rng(2).uniform(-1, 1, (3, 1024)) + 1j * np.random.default_rng(3).uniform(-1, 1, (3, 1024))
     x = owner.encrypt(z)
-    parts = hg.Server(owner.evaluation_keys(conjugate=True)).bind(x)._doubled_parts()
+    parts = doubled_parts(hg.Server(owner.evaluation_keys(conjugate=True)).bind(x))
     assert parts.shape == (2, 3)
     assert parts.dtype == np.float64
     np.testing.assert_allclose(owner.decrypt(parts), [2 * z.real, 2 * z.imag], atol=1e-8)
     with pytest.raises(hg.MissingKeyError, match="conjugate=True"):
-        hg.Server(owner.evaluation_keys()).bind(x)._doubled_parts()
+        doubled_parts(hg.Server(owner.evaluation_keys()).bind(x))
     values = np.zeros(1024)
     values[[5, 700]] = 3.0, -2.0
     declared = hg.Server(owner.evaluation_keys()).bind(owner.encrypt(values, bound=4)).within((-1, 1))

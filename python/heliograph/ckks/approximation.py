@@ -13,7 +13,7 @@ import numpy.typing as npt
 from heliograph import _core
 from heliograph._common.arguments import count_of, described, flag, has_masked, interval_of, is_finite_real, reals
 from heliograph._common.functions import concatenate
-from heliograph._common.operations import composite
+from heliograph._common.operations import composite, operation
 from heliograph._common.tensor import keys_of, of_tensors
 from heliograph.ckks.automatic import ready
 from heliograph.ckks.keys import EvaluationKeys, TrialKeys
@@ -46,6 +46,13 @@ def without_errors(x: Tensor) -> Tensor:
 def inside(x: Tensor, low: float, high: float) -> Tensor:
     """Returns x with narrower bounds on its values; the caller has proved these bounds."""
     return x._narrowed(_core.ckks.inside, low, high)
+
+
+@operation
+def doubled_parts(x: Tensor) -> Tensor:
+    """Returns twice the real and twice the imaginary parts, as real tensors on a new first axis."""
+    keys = keys_of([x], None, "a separation of real and imaginary parts")
+    return Tensor(_core.ckks.parts_doubled(x._core, keys._for(swap=True)), keys)
 
 
 def real_tensor(x: Any, what: str) -> Tensor:

@@ -339,8 +339,6 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         """Same as `hg.ckks.lower`."""
         return self._wrap(_core.ckks.lower(self._core, level_of(self.parameters, level)))
 
-    # Along the slots
-
     @operation
     def rotate(
         self,
@@ -365,12 +363,6 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         own_keys = keys_of([self], keys, "conjugation")
         x = self.relinearize(keys=own_keys)
         return type(self)(_core.ckks.conjugate(x._core, own_keys._for(swap=True), progress), own_keys)
-
-    @operation
-    def _doubled_parts(self) -> Self:
-        """Returns twice the real and twice the imaginary parts, as real tensors on a new first axis."""
-        own_keys = keys_of([self], None, "a separation of real and imaginary parts")
-        return type(self)(_core.ckks.parts_doubled(self._core, own_keys._for(swap=True)), own_keys)
 
     @operation
     def sum_slots(self, count: int | None = None, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:
@@ -533,8 +525,6 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         factor_scale(x)  # raises ScaleError for products that are not rescaled
         result = _core.ckks.evaluate_polynomial(x._core, values.real.tolist(), chebyshev, own_keys._core, progress, guard)
         return type(self)(result, own_keys)
-
-    # Along the axes of ciphertexts
 
     @operation
     def sum(self, axis: Axis = None, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:

@@ -34,7 +34,7 @@ OPERATIONS: dict[str, str] = {
     "concatenate": "axis; two or more inputs",
     "broadcast": "shape, by NumPy's rules",
     "sum": "axes, keepdims",
-    "shifts": "axis, count: copies along a new first axis, turned along `axis`: y[s, ..., i, ...] = x[..., (i + s) mod n, ...]",
+    "shifts": "axis, count: copies on a new first axis, turned along `axis`: y[s, ..., i, ...] = x[..., (i + s) % n, ...]",
     "softmax": "axis",
     "log_softmax": "axis; only as a last operation, which the client does",
     "normalize": "(x - mean) / sqrt(variance + epsilon) * factor + offset along the last `axes`; layer normalization",

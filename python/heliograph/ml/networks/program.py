@@ -12,7 +12,7 @@ import numpy as np
 
 from heliograph import ckks
 from heliograph._common.functions import concatenate
-from heliograph.ckks.approximation import with_errors
+from heliograph.ckks.approximation import doubled_parts, with_errors
 from heliograph.ml.costs import Counter
 from heliograph.ml.networks.cuts import Cut, Network
 from heliograph.ml.networks.design import Design, Map
@@ -341,7 +341,7 @@ def _separated(y: Any, count: int) -> Any:
     """Returns twice the groups (ciphertexts, count) of pairs (ciphertexts, half of them)."""
     if count == 1:
         return y + y
-    parts = y._doubled_parts()  # [parts, ciphertexts, pairs]
+    parts = doubled_parts(y)  # [parts, ciphertexts, pairs]
     every = parts.transpose(1, 2, 0).reshape(y.shape[0], -1)
     return every[:, :count]
 
