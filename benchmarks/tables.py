@@ -58,6 +58,7 @@ KINDS = {
     "held out": "held-out networks",
     "held files": "held-out files",
     "networks beside": "networks beside others",
+    "model forecasts": "model forecasts",
     "level-keys": "level keys",
     "slow-network": "slow network",
 }

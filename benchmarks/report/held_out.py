@@ -166,9 +166,34 @@ def beside(reports: Reports) -> Lines:
     return [*markdown(heads, lines), "", note]
 
 
+def forecasts(reports: Reports) -> Lines:
+    """Returns predicted and measured seconds and bytes of compiled models."""
+    heads = [
+        "model",
+        "predicted",
+        "processor time over threads",
+        "clock",
+        "first call",
+        "predicted bytes over keys and matrices",
+    ]
+    lines = [
+        [
+            row["case"],
+            seconds(row["predicted_seconds"]),
+            seconds(row["seconds"]),
+            seconds(row["clock_seconds"]),
+            seconds(row["first_seconds"]),
+            f"{row['predicted_bytes'] / row['bytes']:.3f}" if "bytes" in row else "-",
+        ]
+        for row in _rows(reports)
+    ]
+    return [*markdown(heads, lines), "", f"Least times of some calls. From {_source(reports)}."]
+
+
 TABLES: dict[str, Callable[[Reports], Lines]] = {
     "held-out networks": networks,
     "held-out sentence": sentence,
     "held-out files": files,
     "networks beside others": beside,
+    "model forecasts": forecasts,
 }

@@ -52,7 +52,7 @@ def network(name: str, make: Callable[[], Any], **options: Any) -> dict[str, Any
         "seconds": seconds,
         "clock_seconds": clock,
         "first_seconds": first,
-        "predicted_bytes": model.report.memory_bytes,
+        "predicted_bytes": model.report.matrix_bytes + model.report.key_bytes,
         "bytes": int(keys.nbytes) + sum(one.bytes for one in model.circuit._encoded.values()),
     }
 
