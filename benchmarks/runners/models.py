@@ -64,10 +64,10 @@ class Case:
 #: Means and deviations of the channels in examples/train_resnet.py.
 NORMAL = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 CASES = {
-    "lenet5": Case(MODELS / "lenet5.onnx", "mnist", 0.005),
-    "resnet20": Case(MODELS / "resnet20.onnx", "cifar10", 0.01, 1.3, *NORMAL),
-    "resnet20-square": Case(MODELS / "resnet20-square.onnx", "cifar10", 0.01, 1.3, *NORMAL),
-    "resnet18": Case(TRAINED / "resnet18.onnx", "cifar10", 0.01, 1.3, *NORMAL, 2),
+    "lenet5": Case(MODELS / "lenet5.onnx", "mnist", 0.003),
+    "resnet20": Case(MODELS / "resnet20.onnx", "cifar10", 0.003, 1.3, *NORMAL),
+    "resnet20-square": Case(MODELS / "resnet20-square.onnx", "cifar10", 0.003, 1.3, *NORMAL),
+    "resnet18": Case(TRAINED / "resnet18.onnx", "cifar10", 0.003, 1.3, *NORMAL, 2),
 }
 
 
