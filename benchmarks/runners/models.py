@@ -146,7 +146,7 @@ class DeviceMemory:
             self._least = min(self._least, int(self._parameters.free_memory))
 
 
-def encrypted(model: NetworkModel, x: Any, clear: Any, count: int, calls: int) -> dict[str, Any]:
+def encrypted(model: NetworkModel, x: Any, clear: Any, count: int, calls: int, replay: bool) -> dict[str, Any]:
     """Returns times, memory and differences of encrypted requests: of the least certain images and of random ones.
 
     A request has `model.batch` images, the least certain ones first. At least `count` images of each kind are encrypted."""
@@ -177,7 +177,7 @@ def encrypted(model: NetworkModel, x: Any, clear: Any, count: int, calls: int) -
                 off.append(float(np.abs(values - model.simulate(x[some])).max()))
                 same += [bool(one.argmax() == clear[i].argmax()) for one, i in zip(values, some, strict=True)]
                 logits += [[round(float(v), 4) for v in one] for one in values[:4]]
-        replayed = _replay(hg.program(model), request) if calls else None
+        replayed = _replay(hg.program(model), request) if replay else None
     return {
         "seconds": statistics.median(seconds[1:] or seconds),
         "seconds_of_image": statistics.median(seconds[1:] or seconds) / model.batch,
@@ -288,7 +288,7 @@ def measure(name: str, case: Case, given: Any) -> Iterator[dict[str, Any]]:
         agreement, clear = simulated(model, test, right)
         row |= agreement
         if given.encrypted:
-            row |= encrypted(model, test, clear, given.encrypted, given.calls)
+            row |= encrypted(model, test, clear, given.encrypted, given.calls, given.replay)
             row["compact"] = bool(model.circuit.compact)
             model.circuit.forget()
             gc.collect()
@@ -322,6 +322,7 @@ def main() -> None:
         images=(10000, "simulated test images"),
         encrypted=(2, "encrypted images of each kind; 0 for none"),
         calls=(3, "timed calls of the first image"),
+        replay=(False, "also the time of the replay of a recorded call"),
         batch=("1", "images of a request; several numbers, separated by commas, make several rows"),
         share=(0, "images that share ciphertexts, a power of two; 0 for the forecast's choice"),
         compact=("auto", "matrices of a tenth of the memory: yes, no, or auto by the free memory"),
