@@ -106,7 +106,7 @@ def require_terms(node: Node, whole: Shape) -> None:
 
 
 def _diagonals(array: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Returns the diagonals [s, ..., i] of matrices [..., i, j]."""
+    """Returns the diagonals of matrices [..., n, n]: for each s and i the element (i, (i + s) mod n), as [s, ..., i]."""
     count = array.shape[-1]
     rows = np.arange(count)
     return np.stack([array[..., rows, (rows + s) % count] for s in range(count)])

@@ -133,8 +133,9 @@ class Network:
         return _are_sigmoids(self.graph, self.result)
 
     def factors(self) -> dict[str, str]:
-        """Returns the linear cuts that products read, directly or after moves of their elements: for each the cut whose
-        elements it moves, or "" if it computes its values."""
+        """Returns the linear cuts that a product reads, directly or through cuts that only move elements.
+
+        The value of a name is the cut whose elements this cut moves, or "" if this cut computes its own values."""
         cuts, makers = {cut.name: cut for cut in self.cuts}, {node.output: node for node in self.graph.nodes}
         names = [name for cut in self.cuts if cut.is_product and cut.form is not None for name in cut.form.maps]
         found: dict[str, str] = {}

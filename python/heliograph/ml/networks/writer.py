@@ -47,7 +47,7 @@ class Writer:
         return self.put("dense", (value,), shape, weight=weight, bias=np.zeros(len(weight)))
 
     def turned(self, value: str, order: tuple[int, ...]) -> str:
-        """Appends a transposition, if the order of the axes is another one."""
+        """Appends a transposition, if the axes are not in this order already."""
         if order == tuple(range(len(order))):
             return value
         shape = self.shape(value)
