@@ -130,7 +130,7 @@ def design_of(network: Network, slots: int, batch: int = 1, share: int = 1) -> D
 
 
 def _layouts(network: Network, slots: int, found: dict[tuple[str, str], Surveys]) -> dict[str, Layout]:
-    """Returns the layout of each cut. Adds the survey of each map to `found`, by the names of the cut and of the cut that it reads."""
+    """Returns the layout of each cut. Adds the survey of each map to `found`, by the names of the cut and its source."""
     layouts: dict[str, Layout] = {}
     partners: dict[str, str] = {}
     for product in network.cuts:
