@@ -133,3 +133,17 @@ def test_too_large_products_and_ranges_are_refused_by_name() -> None:
     graph = b.graph(b.multiply(b.softmax("x"), "x"))
     with pytest.raises(ModelError, match=r"/softmax0 \(softmax\).*span"):
         compile_graph(graph, 5000 * tokens(10, shape=(5,)))
+
+
+@pytest.mark.parametrize("product", [False, True])
+def test_outputs_fit_a_small_room(product: bool) -> None:
+    """One value is the sum of 900 values, whose bound is far larger than the sums on samples."""
+    b = Builder((900,))
+    value = b.activation("x", "tanh")
+    if product:
+        value = b.multiply(value, b.activation("x", "sigmoid"))
+    graph = b.graph(b.dense(value, 1))
+    parameters = hg.ckks.parameters(depth=8, precision=17, integer_bits=1, slots=2**10)
+    model = compile_graph(graph, tokens(100, shape=(900,)), accuracy=0.05, classifies=False, parameters=parameters)
+    x = tokens(1, 3, (900,))
+    np.testing.assert_allclose(model.run(hg.SecretKey.generate(parameters), x), model.simulate(x), atol=1e-3)
