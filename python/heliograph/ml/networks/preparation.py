@@ -18,6 +18,7 @@ from heliograph import _core
 from heliograph._common.arguments import described
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Graph, Node, Shape
+from heliograph.ml.interpreter import samples_of
 from heliograph.ml.partition import Partition
 
 Floats = npt.NDArray[np.float64]
@@ -78,11 +79,14 @@ class Preparation:
         """Returns the results of the client's operations [count, ...] by name."""
         names = self.partition.encrypted.inputs if self.partition.client is None else self.partition.client.inputs
         if not isinstance(samples, Mapping) and len(names) > 1:
-            raise _core.DtypeError(
-                f"samples must be a dict of arrays of {', '.join(names)}, each [count, ...], not {described(samples)}"
-            )
+            what = f"an array of shape {samples.shape}" if isinstance(samples, np.ndarray) else described(samples)
+            raise _core.DtypeError(f"samples must be a dict of arrays of {', '.join(names)}, each [count, ...], not {what}")
         given = samples if isinstance(samples, Mapping) else {names[0]: samples}
-        made = self.partition.prepare(given)
+        graph = self.partition.client or self.partition.encrypted
+        arrays, count = samples_of(graph, given, np.dtype(np.float64))
+        if not count:
+            raise _core.ShapeError("samples must have at least one sample, got 0")
+        made = self.partition.prepare(arrays)
         return {name: np.asarray(values, dtype=np.float64) for name, values in made.items()}
 
     def __call__(self, samples: Any) -> Floats:
