@@ -156,10 +156,16 @@ def masked(low: float, operation: str, whole_row: bool = False) -> Any:
     kept = np.tril(np.ones((5, 5), bool), -int(whole_row))
     constants = {name: rng.normal(size=(4, 4)).astype(np.float32) / 2 for name in "qkv"}
     constants |= {"kept": kept, "low": np.float32(low), "mask": np.where(kept, 0, low).astype(np.float32)}
+    constants["bias"] = rng.normal(size=(5, 5)).astype(np.float32)
     operands = {"Add": "scores mask", "Where": "kept scores low"}[operation]
     nodes = [node("MatMul", f"x {name}", f"x{name}") for name in "qkv"]
     nodes += [node("Transpose", "xk", "kt", perm=[0, 2, 1]), node("MatMul", "xq kt", "scores")]
-    nodes += [node(operation, operands, "masked"), node("Softmax", "masked", "soft"), node("MatMul", "soft xv", "y")]
+    nodes += [
+        node(operation, operands, "masked"),
+        node("Add", "masked bias", "sum"),
+        node("Softmax", "sum", "soft"),
+        node("MatMul", "soft xv", "y"),
+    ]
     used = {name for one in nodes for name in one.input}
     return model(nodes, {"x": [1, 5, 4]}, ["y"], {name: v for name, v in constants.items() if name in used})
 

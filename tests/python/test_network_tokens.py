@@ -13,6 +13,7 @@ import heliograph as hg
 from heliograph.cli import run
 from heliograph.ml import ModelError
 from heliograph.ml.compiling import _by_arguments
+from heliograph.ml.networks.preparation_files import fields_of_preparation, preparation_of
 from heliograph.ml.networks.prepared import PreparedModel
 from test_ml_partition import feeds, transformer
 from test_ml_read_onnx import model, node, reference
@@ -140,6 +141,14 @@ def test_a_bundle_and_its_clients_half(encoder: PreparedModel, owner: Any, tmp_p
     np.testing.assert_allclose(half.decrypt(owner, answer, like=x), encoder.simulate(x), atol=2e-3)
     with pytest.raises(hg.MissingKeyError, match="client's half"):
         half.run(hg.Server(half.keys(owner)), half.encrypt(owner, x))
+
+
+@pytest.mark.parametrize("value", [[], {}, None, "float8"])
+def test_changed_types_of_a_bundle_are_refused(encoder: PreparedModel, value: Any) -> None:
+    fields, arrays = fields_of_preparation(encoder.preparation)
+    fields["inputs"][0]["dtype"] = value
+    with pytest.raises(hg.DamagedFileError, match="known type"):
+        preparation_of(fields, arrays)
 
 
 def test_the_command(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,9 @@ import numpy as np
 
 from heliograph.ml.graph import Array, Graph, Node
 
+#: Operations through which a mask reaches a softmax.
+_SUMS = ("Add", "Where", "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Expand")
+
 
 def with_softmax(graph: Graph) -> Graph:
     """Return a graph of ONNX operators in which exp(x - max x) / sum exp(x - max x) along an axis is Softmax.
@@ -32,12 +35,10 @@ def with_softmax(graph: Graph) -> Graph:
 
 def _with_finite_masks(graph: Graph) -> Graph:
     """Return the graph with at least -1e30 in constants that Add and Where put only into arguments of Softmax."""
-    constants, nodes = dict(graph.constants), []
+    constants, nodes, arguments = dict(graph.constants), [], _arguments_of_softmax(graph)
     for node in graph.nodes:
         names = [name for name in node.inputs if name in constants and _is_mask(constants[name])]
-        users = graph.users(node.output)
-        is_softmax = bool(users) and all(user.operation == "Softmax" for user in users) and node.output not in graph.outputs
-        if node.operation in ("Add", "Where") and names and is_softmax:
+        if node.operation in ("Add", "Where") and names and node.output in arguments:
             made = {name: f"{name}/finite" for name in names}
             constants |= {made[name]: np.maximum(constants[name], np.float32(-1e30)) for name in names}
             node = replace(node, inputs=tuple(made.get(name, name) for name in node.inputs))
@@ -46,6 +47,20 @@ def _with_finite_masks(graph: Graph) -> Graph:
         return graph
     shapes = {**graph.shapes, **{name: np.shape(array) for name, array in constants.items()}}
     return replace(graph, nodes=tuple(nodes), constants=constants, shapes=shapes)
+
+
+def _arguments_of_softmax(graph: Graph) -> set[str]:
+    """Return the values that only arguments of Softmax depend on, through sums, selections and moves of elements."""
+    users: dict[str, list[Node]] = {}
+    found: set[str] = set()
+    for node in reversed(graph.nodes):
+        own = users.get(node.output, [])
+        every = all(user.operation == "Softmax" or (user.operation in _SUMS and user.output in found) for user in own)
+        if own and every and node.output not in graph.outputs:
+            found.add(node.output)
+        for name in node.inputs:
+            users.setdefault(name, []).append(node)
+    return found
 
 
 def _is_mask(array: Array) -> bool:
