@@ -151,6 +151,17 @@ def test_changed_types_of_a_bundle_are_refused(encoder: PreparedModel, value: An
         preparation_of(fields, arrays)
 
 
+def test_one_sample_without_an_axis(encoder: PreparedModel, owner: Any, tmp_path: Path) -> None:
+    x = other_feeds(1)
+    alone = {name: values[0] for name, values in x.items()}
+    np.testing.assert_array_equal(encoder.simulate(alone), encoder.simulate(x))
+    bundle = encoder.export(tmp_path / "encoder.hgm")
+    answer = bundle.run(hg.Server(bundle.keys(owner)), bundle.encrypt(owner, alone))
+    assert bundle.decrypt(owner, answer, like=alone).shape == encoder.simulate(x)[0].shape
+    with pytest.raises(hg.ShapeError, match="input 'mask'"):
+        encoder.simulate({"x": x["x"], "mask": x["mask"][0]})
+
+
 def test_the_command(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez(tmp_path / "x.npz", **feeds(60))
     data = ["--calibrate", str(tmp_path / "x.npz")]
