@@ -1,4 +1,4 @@
-"""Softmax as exporters write it: exponentials divided by their sum after a maximum is subtracted, and masks of infinities."""
+"""Softmax as exporters write it: exponentials divided by their sum after a maximum is subtracted. Masks of infinities."""
 
 from __future__ import annotations
 
