@@ -191,6 +191,15 @@ def test_wrong_shapes_and_counts_are_refused(small: Any, owner: Any, monkeypatch
         model.decrypt(owner, whole, like=x[:1])
 
 
+def test_answers_of_another_batch_are_refused(
+    small: Any, owner: Any, single: NetworkModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = compiled(small, 4, 4, monkeypatch)
+    answer = other(hg.Server(other.keys(owner)).bind(other.encrypt(owner, images(1))))
+    with pytest.raises(hg.MismatchError, match="model"):
+        single.decrypt(owner, answer)
+
+
 def test_bundles_of_groups(small: Any, owner: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     model = compiled(small, 6, 2, monkeypatch)
     model.export(tmp_path / "net.hgm")

@@ -19,6 +19,7 @@ from heliograph.ml.networks.evaluation import evaluate
 from heliograph.ml.networks.files import arrays_of, circuit_of
 from heliograph.ml.networks.primitives import with_factors, with_primitives
 from network_graphs import Builder, attention
+from test_ml_read_onnx import model, node, reference
 
 
 def tokens(count: int, seed: int = 1, shape: tuple[int, ...] = (4, 8)) -> np.ndarray:
@@ -133,3 +134,55 @@ def test_too_large_products_and_ranges_are_refused_by_name() -> None:
     graph = b.graph(b.multiply(b.softmax("x"), "x"))
     with pytest.raises(ModelError, match=r"/softmax0 \(softmax\).*span"):
         compile_graph(graph, 5000 * tokens(10, shape=(5,)))
+
+
+@pytest.mark.parametrize("product", [False, True])
+def test_outputs_fit_a_small_room(product: bool) -> None:
+    """One value is the sum of 900 values, whose bound is far larger than the sums on samples."""
+    b = Builder((900,))
+    value = b.activation("x", "tanh")
+    if product:
+        value = b.multiply(value, b.activation("x", "sigmoid"))
+    graph = b.graph(b.dense(value, 1))
+    parameters = hg.ckks.parameters(depth=8, precision=17, integer_bits=1, slots=2**10)
+    model = compile_graph(graph, tokens(100, shape=(900,)), accuracy=0.05, classifies=False, parameters=parameters)
+    x = tokens(1, 3, (900,))
+    np.testing.assert_allclose(model.run(hg.SecretKey.generate(parameters), x), model.simulate(x), atol=1e-3)
+
+
+def masked(low: float, operation: str, whole_row: bool = False) -> Any:
+    """Attention of five tokens with a causal mask, as an ONNX model."""
+    rng = np.random.default_rng(3)
+    kept = np.tril(np.ones((5, 5), bool), -int(whole_row))
+    constants = {name: rng.normal(size=(4, 4)).astype(np.float32) / 2 for name in "qkv"}
+    constants |= {"kept": kept, "low": np.float32(low), "mask": np.where(kept, 0, low).astype(np.float32)}
+    constants["bias"] = rng.normal(size=(5, 5)).astype(np.float32)
+    operands = {"Add": "scores mask", "Where": "kept scores low"}[operation]
+    nodes = [node("MatMul", f"x {name}", f"x{name}") for name in "qkv"]
+    nodes += [node("Transpose", "xk", "kt", perm=[0, 2, 1]), node("MatMul", "xq kt", "scores")]
+    nodes += [
+        node(operation, operands, "masked"),
+        node("Add", "masked bias", "sum"),
+        node("Softmax", "sum", "soft"),
+        node("MatMul", "soft xv", "y"),
+    ]
+    used = {name for one in nodes for name in one.input}
+    return model(nodes, {"x": [1, 5, 4]}, ["y"], {name: v for name, v in constants.items() if name in used})
+
+
+@pytest.mark.parametrize(("low", "operation"), [(-np.inf, "Add"), (-1e9, "Add"), (-np.inf, "Where"), (-1e4, "Where")])
+def test_causal_masks(low: float, operation: str, small: Any, owner: Any, tmp_path: Path) -> None:
+    proto = masked(low, operation)
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    x = tokens(120, 4, (5, 4)).astype(np.float32)
+    made = hg.ml.compile(tmp_path / "m.onnx", x, accuracy=0.1, classifies=False, parameters=small)
+    x = x[:2] / 2
+    wanted = np.stack([np.ravel(reference(proto, {"x": one[None]})[0]) for one in x])
+    np.testing.assert_allclose(made.clear(x), wanted, atol=1e-5)
+    np.testing.assert_allclose(made.run(owner, x[:1]), made.simulate(x[:1]), atol=2e-3)
+
+
+def test_a_mask_of_a_whole_row_is_refused(small: Any, tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(masked(-1e9, "Add", True).SerializeToString())
+    with pytest.raises(ModelError, match=r"soft \(Softmax\).*at least one argument of each row"):
+        hg.ml.compile(tmp_path / "m.onnx", tokens(20, shape=(5, 4)), parameters=small)

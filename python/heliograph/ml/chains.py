@@ -1,4 +1,4 @@
-"""Softmax as exporters of JAX and TensorFlow write it: exponentials divided by their sum, after a maximum is subtracted."""
+"""Softmax as exporters write it: exponentials divided by their sum after a maximum is subtracted. Masks of infinities."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from itertools import pairwise
 
 import numpy as np
 
-from heliograph.ml.graph import Graph, Node
+from heliograph.ml.graph import Array, Graph, Node
+
+#: Operations through which a mask reaches a softmax.
+_SUMS = ("Add", "Where", "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Expand")
 
 
 def with_softmax(graph: Graph) -> Graph:
     """Return a graph of ONNX operators in which exp(x - max x) / sum exp(x - max x) along an axis is Softmax.
 
-    The subtracted value may be any value without that axis: it cancels.
+    The subtracted value may be any value without that axis: it cancels. Constant masks of minus infinity become large
+    finite numbers.
     """
+    graph = _with_finite_masks(graph)
     makers = {node.output: node for node in graph.nodes}
     nodes = []
     for node in graph.nodes:
@@ -26,6 +31,41 @@ def with_softmax(graph: Graph) -> Graph:
             kept.append(node)
             needed.update(node.inputs)
     return replace(graph, nodes=tuple(kept[::-1]))
+
+
+def _with_finite_masks(graph: Graph) -> Graph:
+    """Return the graph with at least -1e30 in constants that Add and Where put only into arguments of Softmax."""
+    constants, nodes, arguments = dict(graph.constants), [], _arguments_of_softmax(graph)
+    for node in graph.nodes:
+        names = [name for name in node.inputs if name in constants and _is_mask(constants[name])]
+        if node.operation in ("Add", "Where") and names and node.output in arguments:
+            made = {name: f"{name}/finite" for name in names}
+            constants |= {made[name]: np.maximum(constants[name], np.float32(-1e30)) for name in names}
+            node = replace(node, inputs=tuple(made.get(name, name) for name in node.inputs))
+        nodes.append(node)
+    if len(constants) == len(graph.constants):
+        return graph
+    shapes = {**graph.shapes, **{name: np.shape(array) for name, array in constants.items()}}
+    return replace(graph, nodes=tuple(nodes), constants=constants, shapes=shapes)
+
+
+def _arguments_of_softmax(graph: Graph) -> set[str]:
+    """Return the values that only arguments of Softmax depend on, through sums, selections and moves of elements."""
+    users: dict[str, list[Node]] = {}
+    found: set[str] = set()
+    for node in reversed(graph.nodes):
+        own = users.get(node.output, [])
+        every = all(user.operation == "Softmax" or (user.operation in _SUMS and user.output in found) for user in own)
+        if own and every and node.output not in graph.outputs:
+            found.add(node.output)
+        for name in node.inputs:
+            users.setdefault(name, []).append(node)
+    return found
+
+
+def _is_mask(array: Array) -> bool:
+    array = np.asarray(array)
+    return array.dtype.kind == "f" and bool((array < -1e30).any())
 
 
 def _softmax(graph: Graph, makers: dict[str, Node], node: Node) -> Node | None:

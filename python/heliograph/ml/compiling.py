@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -322,18 +323,35 @@ def _network(model: Any, calibrate: Any, options: dict[str, Any]) -> Model:
     if isinstance(model, (str, os.PathLike)):
         raw = read_onnx(path_of(model), outputs=outputs, sample=_sample_shapes(samples))
     else:
+        if isinstance(samples, Mapping):
+            samples = _by_arguments(model, samples)
         example = tuple(samples.values()) if isinstance(samples, Mapping) else calibrate
         raw = read_torch(model, example, outputs=outputs)
         if isinstance(samples, Mapping):
             samples = dict(zip(raw.inputs, samples.values(), strict=True))
     if len(raw.inputs) == 1 and raw.inputs[0] not in raw.dtypes:
+        if isinstance(samples, Mapping):
+            if set(samples) != set(raw.inputs):
+                names = ", ".join(map(str, samples)) or "none"
+                raise _core.ShapeError(f"calibrate= must be samples of the input {raw.inputs[0]}, got a dict of {names}")
+            samples = samples[raw.inputs[0]]
+            calibrate = samples if labels is None else (samples, labels)
         return compile_graph(canonical(raw), calibrate, **options)
     parts = partition(raw)
-    preparation = Preparation.of(parts, samples, float(options.get("margin", 1.3)))
+    preparation = Preparation.of(parts, samples, real(options.get("margin", 1.3), "the margin"))
     graph, masks = preparation.joined(parts.canonical())
     vectors = preparation(samples)
     made = compile_graph(graph, vectors if labels is None else (vectors, labels), masks=masks, **options)
     return PreparedModel(made, preparation)
+
+
+def _by_arguments(module: Any, samples: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Returns samples in the order of the arguments of `module.forward`, if their names are arguments. Else the order of the
+    samples is that of the arguments."""
+    places = list(inspect.signature(getattr(module, "forward", module)).parameters)
+    if not all(name in places for name in samples):
+        return samples
+    return {name: samples[name] for name in places if name in samples}
 
 
 def _names_of(outputs: Any) -> list[str] | None:

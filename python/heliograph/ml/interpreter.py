@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
+from heliograph._common.arguments import array_of
 from heliograph.ml import activations, kernels
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import OPERATIONS, Array, Graph, Node
@@ -438,7 +439,7 @@ def run(
     """
     wanted = tuple(graph.outputs if until is None else until)
     nodes = _needed(graph, wanted)
-    samples, count = _samples(graph, inputs, np.dtype(dtype))
+    samples, count = samples_of(graph, inputs, np.dtype(dtype))
     canonical = is_canonical(graph)
     chunk = 1
     if canonical:
@@ -474,7 +475,10 @@ def _needed(graph: Graph, wanted: tuple[str, ...]) -> list[Node]:
     return nodes[::-1]
 
 
-def _samples(graph: Graph, inputs: Any, dtype: np.dtype[Any]) -> tuple[dict[str, Array], int]:
+def samples_of(graph: Graph, inputs: Any, dtype: np.dtype[Any]) -> tuple[dict[str, Array], int]:
+    """Return the arrays [samples, shape...] of a graph's inputs by name, and the number of samples.
+
+    Raises ShapeError, DtypeError, and PlaintextRangeError for integers that the type of an input does not hold."""
     if dtype not in (np.float64, np.float32):
         raise _core.DtypeError(f"dtype must be float64 or float32, got {dtype}")
     if not isinstance(inputs, Mapping):
@@ -485,7 +489,7 @@ def _samples(graph: Graph, inputs: Any, dtype: np.dtype[Any]) -> tuple[dict[str,
         raise _core.ShapeError(f"inputs must be {', '.join(graph.inputs)}, got {', '.join(map(str, inputs)) or 'none'}")
     arrays: dict[str, Array] = {}
     for name, values in inputs.items():
-        array = np.asarray(values)
+        array = array_of(values, f"input {name!r}")
         if array.dtype.kind not in "fiub":
             raise _core.DtypeError(f"input {name!r} must be numbers, got {array.dtype}")
         shape = sample_shape(graph, name)
@@ -497,6 +501,9 @@ def _samples(graph: Graph, inputs: Any, dtype: np.dtype[Any]) -> tuple[dict[str,
         if kind.kind in "iub" and array.dtype.kind == "f":
             raise _core.DtypeError(f"input {name!r} must be of {kind}, got {array.dtype}")
         arrays[name] = array.astype(dtype if kind.kind == "f" else kind)
+        changed = kind.kind != "f" and (arrays[name] != array)
+        if np.any(changed):
+            raise _core.PlaintextRangeError(f"input {name!r} must hold values of {kind}, got {array[changed][0]}")
     counts = {len(array) for array in arrays.values()}
     if len(counts) != 1:
         raise _core.ShapeError(f"inputs must have one number of samples, got {sorted(counts)}")

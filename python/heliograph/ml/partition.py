@@ -111,8 +111,7 @@ def partition(graph: Graph) -> Partition:
     for name in graph.outputs:
         if name not in made:
             raise ModelError(
-                f"output {name} depends on no layer: the client alone computes it; select other outputs by "
-                "read_onnx(path, outputs=[...])"
+                f"output {name} depends on no layer: the client alone computes it; select another output by outputs="
             )
     cut = dict.fromkeys(name for node in outside for name in node.inputs if name in known)
     for name in cut:

@@ -102,7 +102,7 @@ class PreparedForm(Form):
 
     def count(self, x: Any) -> tuple[int, bool]:
         """Returns the number of samples. Raises ShapeError, DtypeError."""
-        return len(self._preparation(x)), False
+        return len(self._preparation(x)), self._preparation.is_alone(x)
 
     def encrypt(self, key: Any, x: Any, unchecked: bool = False) -> Any:
         """Prepares and encrypts samples."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Graph, Node, Shape
 from heliograph.ml.networks.writer import Writer
 
+MASKED = -1000.0  #: constants added to an argument of a softmax are masks up to this value
 MOST_TERMS = 1 << 23  #: elementwise products of one matrix product
 _MOVES = ("reshape", "transpose", "broadcast", "slice")  # operations of masks
 
@@ -52,7 +54,7 @@ class Attention:
         product = writer.put("multiply", (queries, keys), whole)
         value = writer.put("sum", (product,), whole[:-1], axes=(len(whole) - 1,), keepdims=False)
         for kind, array in self.constants:
-            full = _diagonals(np.broadcast_to(array, (*lead, count, count)))
+            full = diagonals_of_scores(np.broadcast_to(array, (*lead, count, count)))
             one, zero = (np.float64(1), full) if kind == "add" else (full, np.float64(0))
             value = writer.put("scale", (value,), whole[:-1], factor=one, offset=zero)
         if not self.mask:
@@ -105,11 +107,31 @@ def require_terms(node: Node, whole: Shape) -> None:
         )
 
 
-def _diagonals(array: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def diagonals_of_scores(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Returns the diagonals of matrices [..., n, n]: for each s and i the element (i, (i + s) mod n), as [s, ..., i]."""
     count = array.shape[-1]
     rows = np.arange(count)
     return np.stack([array[..., rows, (rows + s) % count] for s in range(count)])
+
+
+def fixed_mask(graph: Graph, softmax: Node, masks: Container[str]) -> npt.NDArray[np.bool_]:
+    """Returns the arguments of a softmax that constants mask, as its shape: the sum of the constants is at most -1000."""
+    value = softmax.inputs[0]
+    total, factor = np.zeros(graph.shapes[value]), np.ones(())
+    while (node := graph.maker(value)) is not None:
+        found = mask_of(graph, value, masks)
+        constants = [name for name in node.inputs if name in graph.constants]
+        if found is not None:
+            value = found[0]
+        elif node.operation == "scale":
+            total = total + factor * node.attributes["offset"]
+            factor, value = factor * node.attributes["factor"], node.inputs[0]
+        elif node.operation == "add" and constants:
+            total = total + factor * np.asarray(graph.constants[constants[0]], np.float64)
+            value = next(name for name in node.inputs if name not in graph.constants)
+        else:
+            break
+    return np.broadcast_to(total <= MASKED, tuple(graph.shapes[softmax.output]))
 
 
 def mask_of(graph: Graph, value: str, masks: Container[str]) -> tuple[str, str] | None:

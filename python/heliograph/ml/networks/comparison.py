@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from heliograph import ckks
+from heliograph import _core, ckks
+from heliograph._common.arguments import described
 from heliograph._common.html import HtmlRepr, Rows
 from heliograph.keys import Server
 from heliograph.ml.networks.calibration import samples_of
 from heliograph.ml.networks.evaluation import evaluate
 from heliograph.ml.networks.model import NetworkModel
+from heliograph.ml.networks.prepared import PreparedModel
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Comparison(HtmlRepr):
         return "\n".join(f"{label:>{width}}  {text}" for label, text in self._rows())
 
 
-def compare(model: NetworkModel, secret: ckks.SecretKey, samples: Any, keys: Any = None) -> Comparison:
+def compare(model: NetworkModel | PreparedModel, secret: ckks.SecretKey, samples: Any, keys: Any = None) -> Comparison:
     """Runs a model encrypted, decrypts the value of each activation, and compares it with the clear network.
 
     Takes at most `model.batch` samples. Errors are relative to the range of the exact values. Values outside an interval do
@@ -68,6 +70,10 @@ def compare(model: NetworkModel, secret: ckks.SecretKey, samples: Any, keys: Any
     >>> [layer.node for layer in found.layers], found.worst.from_polynomials < 1e-3
     (['/relu', 'output'], True)
     """
+    if isinstance(model, PreparedModel):
+        return compare(model.network, secret, model.prepare(samples), keys)
+    if not isinstance(model, NetworkModel):
+        raise _core.DtypeError(f"compare takes a compiled network of hg.ml.compile, not {described(model)}")
     circuit = model.circuit
     x = samples_of(samples, model.input_shape, "samples")
     server: Server[Any] = Server(model.keys(secret) if keys is None else keys)

@@ -51,6 +51,18 @@ class Form:
         """Maximum number of triplets of all maps."""
         return sum(terms.count for terms in self.maps.values())
 
+    def largest(self, bounds: Mapping[str, float]) -> float:
+        """Returns the largest magnitude of a result, for magnitudes of cuts of at most `bounds`.
+
+        >>> Form((2,), {"x": Terms.identity((2,))}, np.array([1.0, -3.0])).largest({"x": 2.0})
+        5.0
+        """
+        most = np.abs(self.constant)
+        for name, terms in self.maps.items():
+            for part in terms.parts():
+                most = most + bounds[name] * np.bincount(part.rows, np.abs(part.weights), len(most))
+        return float(most.max(initial=0.0))
+
     def plus(self, other: Form) -> Form:
         """Returns the sum of two forms of one shape.
 

@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from heliograph.ml.errors import ModelError
 from heliograph.ml.networks.cuts import Cut, Form, Network
 from heliograph.ml.networks.diagonals import Diagonals, Surveys, cost_of, diagonals_of, surveys, turns_of
@@ -41,6 +44,22 @@ class Map:
         if filled and self.filled is not None:
             return (2, self.filled.spread), (1, self.filled.matrix)
         return tuple((1, d) for d in self.diagonals.values())
+
+    @property
+    def norm(self) -> float:
+        """The largest sum of magnitudes of a slot: a bound on the results for operands of at most 1."""
+        if self.factor is not None:
+            return abs(self.factor)
+        sums: dict[int, npt.NDArray[np.float64]] = {}
+        folds: dict[int, tuple[int, ...]] = {}
+        for (to, _), diagonals in self.diagonals.items():
+            own = np.abs(diagonals.values()).sum(axis=0)
+            sums[to] = sums[to] + own if to in sums else own
+            folds[to] = diagonals.folds
+        for to, steps in folds.items():
+            for step in steps:
+                sums[to] = sums[to] + np.roll(sums[to], -step)
+        return max((float(own.max()) for own in sums.values()), default=0.0)
 
     def turns(self, filled: bool = False) -> int:
         """Returns the number of rotations."""

@@ -93,7 +93,7 @@ def require_known(graph: Graph) -> None:
     if len(graph.inputs) != 1 or len(graph.outputs) != 1:
         raise ModelError(
             f"cannot compile this network: it must have one input and one output, not {len(graph.inputs)} and "
-            f"{len(graph.outputs)}; make a model of one input and one output"
+            f"{len(graph.outputs)}; select an output of a file by outputs=, or make a model of one input and one output"
         )
     for node in graph.nodes:
         if node.operation == "activation":

@@ -125,7 +125,9 @@ def require_own_guards(answer: ckks.Tensor, circuit: Circuit) -> None:
 
 
 def _are_same(a: NetworkModel, b: NetworkModel) -> bool:
-    """Tells whether two networks have equal graphs, polynomials, levels and units."""
+    """Tells whether two networks have equal graphs, polynomials, levels, units and layouts of answers."""
+    if a.batch != b.batch or a.circuit.design.output != b.circuit.design.output:
+        return False
     one, other = arrays_of(a.circuit), arrays_of(b.circuit)
     return one.keys() == other.keys() and all(np.array_equal(array, other[name]) for name, array in one.items())
 

@@ -104,7 +104,7 @@ def _client(fields: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], outp
     for one in _list(fields["inputs"], _MOST_INPUTS):
         entry = _object(one, ("dtype", "name", "shape"))
         name, shape = _name(entry["name"]), _shape(entry["shape"])
-        if entry["dtype"] not in _TYPES or name in found or shape[:1] != (1,):
+        if not isinstance(entry["dtype"], str) or entry["dtype"] not in _TYPES or name in found or shape[:1] != (1,):
             raise damaged("an input of the client must have a new name, a known type, and a batch axis of 1")
         inputs.append(name)
         found[name] = shape
@@ -170,6 +170,8 @@ def _constant(value: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Array:
     kind = _WORDS.get(fields["dtype"]) if isinstance(fields["dtype"], str) else None
     if words is None or kind is None or words.dtype.newbyteorder("<") != np.dtype(kind):
         raise damaged("a constant of the client must name one of its arrays, of a known type")
+    if fields["dtype"] == "bool" and np.any(words > 1):
+        raise damaged("truth values of the client must be 0 or 1")
     array = np.frombuffer(np.ascontiguousarray(words).tobytes(), dtype=fields["dtype"]).reshape(words.shape)
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise damaged("constants of the client must be numbers")

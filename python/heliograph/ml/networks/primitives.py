@@ -15,7 +15,14 @@ import numpy.typing as npt
 
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Array, Graph, Node
-from heliograph.ml.networks.attention import Attention, attention_of, mask_of, require_terms
+from heliograph.ml.networks.attention import (
+    Attention,
+    attention_of,
+    diagonals_of_scores,
+    fixed_mask,
+    mask_of,
+    require_terms,
+)
 from heliograph.ml.networks.evaluation import batches, evaluate
 from heliograph.ml.networks.writer import Writer
 
@@ -26,6 +33,7 @@ _RATIO = 200.0  # largest ratio of the sums of a softmax, for one polynomial of 
 _SPAN = 16.0  # longest range of the arguments of exp
 _SQUARINGS = 6  # maximum squarings of a softmax
 _SAMPLES = 256  # samples for the ranges of a softmax
+_FIXED = -100.0  # largest argument, less the largest one of its row, that a constant mask removes
 _BATCH = 64
 
 
@@ -116,14 +124,16 @@ class _Rewriting:
     def _softmax(self, writer: Writer, node: Node) -> None:
         """A softmax whose argument may be the sum of a value and a mask."""
         value, mask = mask_of(self._graph, node.inputs[0], self._masks) or (node.inputs[0], "")
-        made = weights_of(writer, node, value, mask, int(node.attributes["axis"]), self._seen(value, mask))
+        fixed = fixed_mask(self._graph, node, self._masks)
+        made = weights_of(writer, node, value, mask, int(node.attributes["axis"]), self._seen(value, mask), fixed)
         writer.put("transpose", (made,), writer.shape(made), node.output, permutation=tuple(range(len(writer.shape(made)))))
 
     def _attention(self, writer: Writer, found: Attention) -> None:
         """Scores, softmax and values by diagonals of the matrix of scores."""
         value, mask = found.scores(writer)
         own = Writer(self._graph, self._nodes, self._shapes, found.softmax)
-        found.values(writer, weights_of(own, found.softmax, value, mask, 0, self._seen(value, mask)))
+        fixed = diagonals_of_scores(fixed_mask(self._graph, found.softmax, self._masks))
+        found.values(writer, weights_of(own, found.softmax, value, mask, 0, self._seen(value, mask), fixed))
 
 
 def with_factors(graph: Graph) -> Graph:
@@ -204,22 +214,39 @@ def _multiplied(writer: Writer, node: Node) -> None:
     writer.put("sum", (product,), (*lead, rows, columns), node.output, axes=(rank - 1,), keepdims=False)
 
 
-def weights_of(writer: Writer, node: Node, value: str, mask: str, axis: int, seen: Array) -> str:
+def weights_of(
+    writer: Writer, node: Node, value: str, mask: str, axis: int, seen: Array, fixed: npt.NDArray[np.bool_]
+) -> str:
     """Appends exp(x - c) divided by its sum along an axis, and returns the name of the quotient.
 
-    c is the largest argument of a row on the calibration samples, `seen` [count, ...].
+    c is the largest argument of a row on the calibration samples, `seen` [count, ...]. `fixed` [...] shows arguments that a
+    constant masks. Their exponentials are 0 if they were below e^-100 of the largest one of their row in all samples.
 
     If the sums would span too large a range for one polynomial of 1 / x, exp((x - c) / 2^k) is divided by its sum, and the
     result is squared and divided by its sum k times. Masked exponentials are multiplied by 0."""
     shape = writer.shape(value)
     axis %= len(shape)
     order = (*(i for i in range(len(shape)) if i != axis), axis)
+    if fixed.all(axis=axis).any():
+        raise ModelError(
+            f"cannot compile node {node.source or node.output} (softmax) for encrypted data: its constant mask must keep at "
+            "least one argument of each row"
+        )
+    if fixed.any():
+        others = np.where(fixed, -np.inf, np.asarray(seen, np.float64))
+        far = np.asarray(seen, np.float64) < others.max(axis=axis + 1, keepdims=True) + _FIXED
+        fixed = fixed & far.all(axis=0)
+        seen = np.where(fixed, -np.inf, seen)
     rows = np.asarray(seen, np.float64).max(axis=axis + 1, keepdims=True).max(axis=0)
     largest = np.where(np.isfinite(rows), rows, 0.0)  # 0: a row that is masked in all samples
     halvings = _halvings(node, np.moveaxis(seen - largest, axis + 1, -1))
     scale = 2.0**-halvings
     offset = -scale * np.broadcast_to(largest, shape)
-    part = writer.function(writer.put("scale", (value,), shape, factor=np.float64(scale), offset=offset), "exp", "exp")
+    factor = np.where(fixed, 0.0, scale) if fixed.any() else np.float64(scale)
+    offset = np.where(fixed, 0.0, offset)
+    part = writer.function(writer.put("scale", (value,), shape, factor=factor, offset=offset), "exp", "exp")
+    if fixed.any():
+        part = writer.put("scale", (part,), shape, factor=np.where(fixed, 0.0, 1.0), offset=np.float64(0))
     if mask:
         if writer.shape(mask) != shape:
             mask = writer.put("broadcast", (mask,), shape, shape=shape)

@@ -12,7 +12,7 @@ import numpy as np
 
 from heliograph import ckks
 from heliograph._common.functions import concatenate
-from heliograph.ckks.approximation import doubled_parts, with_errors
+from heliograph.ckks.approximation import doubled_parts, inside, with_errors
 from heliograph.ml.costs import Counter
 from heliograph.ml.networks.cuts import Cut, Network
 from heliograph.ml.networks.design import Design, Map
@@ -30,6 +30,8 @@ _SAME = 1e-9  # largest relative distance of factors that count as equal
 _PART_BYTES = 1 << 30  # largest bytes of one tensor in a call; more groups are computed in parts
 _MATRIX_SHARE = 0.65  # share of the free memory that encoded matrices may take, else they are compact
 _WORK = 16  # tensors that a call holds at a time: values, powers of an argument, parts of matrices
+_ROOM_SHARE = 0.9  # of the room that bounds of outputs may take
+_UNIT_ROUNDS = 4  # of the search of units
 _PAIRED = 0.5  # factor of matrices of paired groups, whose parts are doubled
 
 
@@ -130,6 +132,10 @@ class Circuit:
                 values.pop(name, None)
         constant, scaling = self.network.output.constant, (0.0, self.units.output)
         result = self._form("", self.design.output_maps, constant, scaling, self.plan.output, values)
+        low, high = result.bounds or (-math.inf, math.inf)
+        most = self._output_bound(values)
+        if -most > low or most < high:
+            result = inside(result, max(low, -most), min(high, most))
         # Without a figure for the noise, decryption accepts only declared bounds. Bounds that are known without the
         # intervals, such as those of small inputs beside larger constants, are not declared.
         return with_errors(result, (math.nan, _ARGUMENT_ERROR))
@@ -192,6 +198,23 @@ class Circuit:
         if place.after:
             y = self._bootstrapped(name, y.within((low, high)), max(-low, high), place.value)
         return _lowered(y, place.value)
+
+    def _output_bound(self, values: Mapping[str, Any]) -> float:
+        """Returns a bound on the encrypted outputs, from those of the cuts and the sums of magnitudes in each slot. The
+        engine's own bound has the largest magnitude of each diagonal, and may be much larger."""
+        most = float(np.abs(self.network.output.constant).max(initial=0.0)) / self.units.output
+        for m in self.design.output_maps:
+            if m.source in self._activations and not self.polynomials[m.source].is_identity:
+                low, high = self._activations[m.source][1]
+            else:
+                low, high = values[m.source].bounds or (-math.inf, math.inf)
+            norm = self._output_norms[m.source] * self.units.values[m.source] / self.units.output
+            most += norm * max(-low, high)
+        return most * (1 + _SAME)
+
+    @cached_property
+    def _output_norms(self) -> dict[str, float]:
+        return {m.source: m.norm for m in self.design.output_maps}
 
     def _guard_name(self, name: str, label: str) -> str:
         """Returns the name of the guard of an argument: the node and the interval."""
@@ -477,6 +500,23 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
         near = [w for w in wanted if top / 2 <= w <= 32 * top]
         values[cut.name] = near[0] if near else top
     return Units(values, arguments, output)
+
+
+def with_room(
+    network: Network, design: Design, polynomials: Mapping[str, Polynomial], largest: Mapping[str, float], room: float
+) -> Units:
+    """Returns units whose output fits `room`, for all values of cuts inside their intervals. Decryption requires this."""
+    made = units_of(network, design, polynomials, largest)
+    for _ in range(_UNIT_ROUNDS):
+        bounds = {
+            name: unit * max(map(abs, _bound(polynomials[name], unit))) if name in polynomials else unit
+            for name, unit in made.values.items()
+        }
+        most = network.output.largest(bounds) / (room * _ROOM_SHARE)
+        if most <= made.output:
+            break
+        made = units_of(network, design, polynomials, {**largest, "output": most})
+    return made
 
 
 def arguments_of(polynomials: Mapping[str, Polynomial]) -> dict[str, tuple[float, float]]:

@@ -13,7 +13,7 @@ from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.forecast import products_of, seconds_of
 from heliograph.ml.networks.layouts import power
 from heliograph.ml.networks.placing import Limits, Plan, Reads, Step, place
-from heliograph.ml.networks.program import Circuit, Units, is_one, units_of
+from heliograph.ml.networks.program import Circuit, Units, is_one, units_of, with_room
 from heliograph.ml.profile import Profile
 
 #: Named sets with bootstrapping that are tried.
@@ -97,7 +97,7 @@ class Chooser:
     def _shared(self, parameters: ckks.Parameters, polynomials: Mapping[str, Polynomial], share: int) -> Choice | None:
         """Returns the choice for a set and a number of samples in a ciphertext; None if there is no plan."""
         design = self.design(parameters.slots, share)
-        units = units_of(self._network, design, polynomials, self._largest)
+        units = with_room(self._network, design, polynomials, self._largest, parameters.room)
         plan = plan_of(self._network, design, units, polynomials, limits_of(parameters))
         if plan is None:
             return None
