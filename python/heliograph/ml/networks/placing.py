@@ -161,8 +161,8 @@ def _options(
     choices = (False, True) if limits.entry else (False,)
     guard = int(step.is_linear)
     maps = ((False, step.reads), (True, step.filled)) if step.filled else ((False, step.reads),)
-    afters, befores = (False,) if step.is_linear else choices, (False,) if step.is_product else choices
-    for after, before, (filled, reads) in itertools.product(afters, befores, maps):
+    of_values, of_arguments = ((False,) if fixed else choices for fixed in (step.is_linear, step.is_product))
+    for after, before, (filled, reads) in itertools.product(of_values, of_arguments, maps):
         argument = (limits.entry if after else value) + step.depth
         if argument > limits.top:
             continue
