@@ -104,7 +104,7 @@ def compile(
 
     - `calibrate` may be a pair of samples and class numbers. Then `accuracy` is the share of right classes that may be lost.
     - Samples of several inputs, or of token numbers and masks, are a dict of arrays by input name. The client then looks up
-      embeddings and prepares masks in the clear (`PreparedModel`).
+      embeddings and prepares masks in the clear.
     - `margin`: intervals of activations are the calibrated ranges, widened at both ends by (margin - 1) times their largest
       magnitude (1.3). `guard=False` makes no guards of these intervals.
     - `target`: name or path of the profile of the machine for which seconds are predicted (`heliograph profile`).
