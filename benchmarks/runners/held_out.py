@@ -200,7 +200,7 @@ def child(seed: int, given: Any) -> None:
 
 
 def measured(seed: int, given: Any) -> dict[str, Any]:
-    """Returns the row of a seed, made by a process of its own."""
+    """Runs a seed in a process of its own and returns its row."""
     command = [*common.module("runners.held_out"), "--child", str(seed), "--accuracy", str(given.accuracy)]
     command += ["--images", str(given.images), "--encrypted", str(given.encrypted), "--profile", given.profile]
     start = time.perf_counter()

@@ -102,6 +102,23 @@ def test_its_guards_notice_other_inputs(transformer: NetworkModel, owner: Any) -
         transformer.decrypt(owner, transformer(server.bind(wrong)))
 
 
+def test_simulation_reports_what_the_guard_of_a_factor_reports(small: Any, owner: Any) -> None:
+    """Each element is inside the calibrated range, and a sum of them, which is a factor, is not."""
+    b = Builder((6,))
+    factor = b.dense("x", 6)
+    weight = b.nodes[-1].attributes["weight"]
+    graph = b.graph(b.multiply(factor, b.activation("x", "sigmoid")))
+    single = np.eye(6)[np.arange(120) % 6] * np.random.default_rng(5).uniform(-1, 1, (120, 1))
+    model = compile_graph(graph, single, accuracy=0.05, parameters=small)
+    wide = 0.9 * np.sign(weight[np.abs(weight).sum(axis=1).argmax()])[None]
+    server = hg.Server(model.keys(owner))
+    with pytest.raises(hg.OutOfIntervalError, match=r"/multiply2 \(factor\)"):
+        model.decrypt(owner, model(server.bind(model.encrypt(owner, wide))))
+    with pytest.raises(hg.OutOfIntervalError, match=r"/multiply2 \(factor\)"):
+        model.simulate(wide)
+    assert np.isnan(model.simulate(wide, beyond="nan")).all()
+
+
 def test_a_bundle_of_it(transformer: NetworkModel, owner: Any, tmp_path: Path) -> None:
     transformer.export(tmp_path / "layer.hgm")
     again = hg.ModelBundle.load(tmp_path / "layer.hgm")

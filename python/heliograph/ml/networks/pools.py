@@ -1,8 +1,8 @@
 """Maximum pools as maxima of pairs: max(a, b) = (a + b) / 2 + |a - b| / 2, where |.| is an activation.
 
 The maximum of a window is the maximum of its rows, then of its columns. Windows of 2, 4, 8, ... elements come from pairs of
-shorter windows; two windows that may overlap make the last one. A window that reaches into the padding reads the edge's
-element again, which is one of its own elements.
+shorter windows; two windows that may overlap make the last one. A window that reaches into the padding reads the element
+at the edge again. That element is in the window, so the maximum stays the same.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ class Simulator:
     """Evaluates a network with polynomials.
 
     `noise` is the standard deviation of the error of each activation's argument, in half the length of its interval, by
-    the cut's name. `plan` has the bootstraps, which values without an activation must be inside their interval for."""
+    the cut's name. `plan` has the bootstraps. A value without an activation must be inside its interval before a
+    bootstrap and as a factor of a product."""
 
     def __init__(
         self,
@@ -37,7 +38,9 @@ class Simulator:
         plan: Plan | None = None,
     ) -> None:
         self._network, self._polynomials = network, polynomials
-        self._free = {name for name, p in polynomials.items() if p.is_identity and not (plan and plan.places[name].before)}
+        guarded = {name for name, source in network.factors().items() if not source}
+        guarded |= {name for name, place in plan.places.items() if place.before} if plan else set()
+        self._free = {name for name, p in polynomials.items() if p.is_identity and name not in guarded}
         self._graph = network.upto(network.result)
         self._noise = {} if noise is None else noise
 
