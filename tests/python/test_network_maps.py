@@ -268,7 +268,7 @@ def branches() -> Graph:
 def test_large_maps_equal_whole_ones(slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = network_of(branches()).output
     monkeypatch.setattr(triplets, "MOST_WHOLE", 700)
-    monkeypatch.setattr(triplets, "_PART", 2000)
+    monkeypatch.setattr(triplets, "PART", 2000)
     parts = network_of(branches()).output
     one, many = whole.maps["x"], parts.maps["x"]
     assert isinstance(many, Deferred)

@@ -390,10 +390,34 @@ def _shifts(operands: list[Array], attributes: Attributes) -> Array:
     return np.stack([np.roll(x, -shift, attributes["axis"] + 1) for shift in range(attributes["count"])], axis=1)
 
 
+def _turned(count: int) -> Array:
+    """The column (i + s) % count of each diagonal s and row i."""
+    index = np.arange(count)
+    return np.asarray((index[:, None] + index) % count)
+
+
+def _attention_scores(operands: list[Array], _: Attributes) -> Array:
+    queries, keys = operands
+    count = queries.shape[-2]
+    scores = np.matmul(queries, np.swapaxes(keys, -1, -2))
+    return np.asarray(np.moveaxis(scores[..., np.arange(count), _turned(count)], -2, 1))
+
+
+def _attention_values(operands: list[Array], _: Attributes) -> Array:
+    weights, values = operands
+    count = values.shape[-2]
+    # Row i and column j of the matrix of weights are diagonal (j - i) % count and row i.
+    row = np.arange(count)
+    matrix = np.moveaxis(weights, 1, -2)[..., (row - row[:, None]) % count, row[:, None]]
+    return np.matmul(matrix, values)
+
+
 CANONICAL: dict[str, Kernel] = {
     "activation": _function,
     "add": _fold(np.add),
     "argmax": _canonical_argmax,
+    "attention_scores": _attention_scores,
+    "attention_values": _attention_values,
     "broadcast": _broadcast,
     "concatenate": lambda operands, attributes: np.concatenate(operands, axis=attributes["axis"] + 1),
     "convolution": _convolution,

@@ -396,10 +396,33 @@ def _shifts(shapes: list[Shape], attributes: Attributes) -> Shape:
     return (count, *shape)
 
 
+def _attention_scores(shapes: list[Shape], _: Attributes) -> Shape:
+    queries, keys = shapes
+    if queries != keys or len(queries) < 2:
+        raise ValueError(f"queries of shape {queries} have no scores with keys of shape {keys}")
+    return (queries[-2], *queries[:-1])
+
+
+def _attention_values(shapes: list[Shape], _: Attributes) -> Shape:
+    weights, values = shapes
+    if len(values) < 2 or weights != (values[-2], *values[:-1]):
+        raise ValueError(f"weights of shape {weights} have no product with values of shape {values}")
+    return values
+
+
+def _product(shapes: list[Shape], _: Attributes) -> Shape:
+    one, two = shapes
+    if len(one) != len(two) or any(b not in (a, 1) for a, b in zip(one, two, strict=True)):
+        raise ValueError(f"shapes {one} and {two} have no product")
+    return one
+
+
 CANONICAL: dict[str, Rule] = {
     "activation": lambda shapes, _: shapes[0],
     "add": _equal,
     "argmax": argmax,
+    "attention_scores": _attention_scores,
+    "attention_values": _attention_values,
     "broadcast": _broadcast,
     "concatenate": concatenate,
     "convolution": _canonical_convolution,
@@ -407,7 +430,7 @@ CANONICAL: dict[str, Rule] = {
     "log_softmax": lambda shapes, _: shapes[0],
     "matmul": _canonical_matmul,
     "maximum_pool": _canonical_pool,
-    "multiply": _equal,
+    "multiply": _product,
     "normalize": _normalize,
     "pad": pad,
     "reshape": reshape,

@@ -1,7 +1,9 @@
 """Attention by diagonals of the matrix of scores.
 
 Scores [..., i, j] of token i for token j are kept as their diagonals [s, ..., i], with j = (i + s) mod n. So all factors are
-whole tensors of tokens, turned by s tokens, and every product has its terms in the places of its results.
+whole tensors of tokens, turned by s tokens, and every product has its terms in the places of its results. If the number of
+tokens is a power of two, both products are sums of products of rotated ciphertexts (`contraction`). Otherwise all products of
+elements are made.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import numpy.typing as npt
 
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Graph, Node, Shape
+from heliograph.ml.networks.contraction import is_direct
+from heliograph.ml.networks.layouts import power
 from heliograph.ml.networks.writer import Writer
 
 MASKED = -1000.0  #: constants added to an argument of a softmax are masks up to this value
@@ -39,34 +43,51 @@ class Attention:
         """Values of the graph that the diagonals replace."""
         return frozenset((self.first.output, self.softmax.output, *(node.output for node in self.scales)))
 
-    def scores(self, writer: Writer) -> tuple[str, str]:
-        """Appends the scores as diagonals [n, ..., n], and the mask in the same places or ""."""
+    def width(self, writer: Writer) -> int:
+        """Returns the places of a head, a power of two; 0 if the products are made one by one."""
+        left, right = writer.shape(self.first.inputs[0]), writer.shape(self.product.inputs[1])
+        return power(max(left[-1], right[-1])) if is_direct(left[:-2], left[-2]) else 0
+
+    def scores(self, writer: Writer, masks: dict[tuple[str, Shape], str]) -> tuple[str, str]:
+        """Appends the scores as diagonals [n, ..., n], and the mask in the same places or "".
+
+        `masks` holds the masks that were appended before, by their name and shape."""
         left, right = self.first.inputs
         shape = writer.shape(left)
         lead, count, inner = shape[:-2], shape[-2], shape[-1]
         whole = (count, *lead, count, inner)
-        require_terms(self.first, whole)
         place = len(lead)
         left = _kept(writer, left, "queries")
         right = writer.turned(_kept(writer, right, "keys"), (*range(place), place + 1, place))
-        keys = writer.put("shifts", (right,), whole, axis=place, count=count)
-        queries = writer.put("broadcast", (left,), whole, shape=whole)
-        product = writer.put("multiply", (queries, keys), whole)
-        value = writer.put("sum", (product,), whole[:-1], axes=(len(whole) - 1,), keepdims=False)
+        if width := self.width(writer):
+            value = writer.put("attention_scores", (left, right), whole[:-1], width=width)
+        else:
+            require_terms(self.first, whole)
+            keys = writer.put("shifts", (right,), whole, axis=place, count=count)
+            queries = writer.put("broadcast", (left,), whole, shape=whole)
+            product = writer.put("multiply", (queries, keys), whole)
+            value = writer.put("sum", (product,), whole[:-1], axes=(len(whole) - 1,), keepdims=False)
         for kind, array in self.constants:
             full = diagonals_of_scores(np.broadcast_to(array, (*lead, count, count)))
             one, zero = (np.float64(1), full) if kind == "add" else (full, np.float64(0))
             value = writer.put("scale", (value,), whole[:-1], factor=one, offset=zero)
         if not self.mask:
             return value, ""
+        if (self.mask, whole[:-1]) not in masks:
+            masks[self.mask, whole[:-1]] = self._mask(writer, lead, count)
+        return value, masks[self.mask, whole[:-1]]
+
+    def _mask(self, writer: Writer, lead: Shape, count: int) -> str:
+        """Appends the mask in the places of the scores [n, ..., n]."""
+        whole = (count, *lead, count)
         flat = (*writer.shape(self.mask)[:-2], count)  # the axis of one query is left out
         mask = writer.put("reshape", (self.mask,), flat, shape=flat)
         mask = writer.put("shifts", (mask,), (count, *flat), axis=len(flat) - 1, count=count)
-        if (count, *flat) != whole[:-1]:
+        if (count, *flat) != whole:
             spread = (count, *(1,) * (len(lead) + 1 - len(flat)), *flat)
             mask = writer.put("reshape", (mask,), spread, shape=spread)
-            mask = writer.put("broadcast", (mask,), whole[:-1], shape=whole[:-1])
-        return value, mask
+            mask = writer.put("broadcast", (mask,), whole, shape=whole)
+        return mask
 
     def values(self, writer: Writer, weights: str) -> None:
         """Appends the product of weights, as diagonals, and values."""
@@ -74,8 +95,11 @@ class Attention:
         shape = writer.shape(right)
         lead, count, inner = shape[:-2], shape[-2], shape[-1]
         whole = (count, *lead, count, inner)
-        require_terms(self.product, whole)
         right = _kept(writer, right, "values")
+        if width := self.width(writer):
+            writer.put("attention_values", (weights, right), shape, self.product.output, width=width)
+            return
+        require_terms(self.product, whole)
         turned = writer.put("shifts", (right,), whole, axis=len(lead), count=count)
         each = writer.put("reshape", (weights,), (*whole[:-1], 1), shape=(*whole[:-1], 1))
         each = writer.put("broadcast", (each,), whole, shape=whole)

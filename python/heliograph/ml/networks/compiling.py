@@ -13,7 +13,7 @@ from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Graph
 from heliograph.ml.networks.calibration import Calibration, calibrated, require_classes, split
 from heliograph.ml.networks.cuts import Network, network_of
-from heliograph.ml.networks.evaluation import require_known
+from heliograph.ml.networks.evaluation import products_of_sample, require_known
 from heliograph.ml.networks.forecast import seconds_of
 from heliograph.ml.networks.model import NetworkModel
 from heliograph.ml.networks.primitives import with_primitives
@@ -21,12 +21,13 @@ from heliograph.ml.networks.program import Circuit, level_key_bytes, matrices, m
 from heliograph.ml.networks.report import Approximated, NetworkReport
 from heliograph.ml.networks.search import HALF, Loss, Search
 from heliograph.ml.networks.sets import Choice, Chooser
-from heliograph.ml.networks.simulation import Simulator
+from heliograph.ml.networks.simulation import outputs_alone
 from heliograph.ml.outputs import Output
 from heliograph.ml.profile import Profile, profile_of
 from heliograph.programs.forecast import Costs
 
-_REPORTED = 24  # samples of the report's errors of single activations
+_LEAST_REPORTED, _REPORTED = 2, 24  # samples of the report's errors of single activations
+_REPORT_WORK = 1 << 38  # products for these errors, which take less than a minute of two cores
 
 
 def compile_graph(
@@ -160,18 +161,18 @@ def _report(circuit: Circuit, calibration: Calibration, choice: Choice, loss: Lo
     design, plan = choice.design, choice.plan
     every = [matrix for _, _, matrix in matrices(design, plan)]
     rows = []
-    samples = calibration.samples[:_REPORTED]
+    approximated = {name: fitted for name, fitted in polynomials.items() if not fitted.is_identity}
+    work = max(1, len(approximated) * products_of_sample(network.upto(network.result)) // 2)
+    samples = calibration.samples[: max(_LEAST_REPORTED, min(_REPORTED, _REPORT_WORK // work))]
     exact = calibration.outputs[: len(samples)]
     spread = max(float(exact.std()), 1e-30)
+    alone = outputs_alone(network, approximated, samples)
     for cut in network.activations:
         assert cut.node is not None
-        if cut.is_linear:  # no approximation
+        if cut.is_linear or cut.name not in approximated:
             continue
         fitted = polynomials[cut.name]
-        if fitted.is_identity:
-            continue
-        alone, _ = Simulator(network, {cut.name: fitted}).outputs(samples)
-        error = float(np.sqrt(np.mean((alone - exact) ** 2))) / spread
+        error = float(np.sqrt(np.mean((alone[cut.name] - exact) ** 2))) / spread
         place = plan.places[cut.name]
         function = str(cut.node.attributes["function"])
         rows.append(

@@ -19,8 +19,9 @@ from heliograph.ml.graph import Array, Graph, Node, Shape, floats
 from heliograph.ml.interpreter import CANONICAL
 from heliograph.ml.networks.evaluation import function_of
 from heliograph.ml.networks.pools import unused, without_pools
-from heliograph.ml.networks.primitives import client_part, with_factors
-from heliograph.ml.networks.terms import MOST_WHOLE, PUSHES, Floats, Indices, LinearMap, Terms, concatenated
+from heliograph.ml.networks.primitives import PRODUCTS, client_part, with_factors
+from heliograph.ml.networks.pushes import PUSHES, alike, concatenated, scaled
+from heliograph.ml.networks.terms import MOST_WHOLE, Floats, Indices, LinearMap, Terms
 
 _MOST_TRIPLETS = 1 << 28  # some minutes of one core
 
@@ -50,6 +51,11 @@ class Form:
     def count(self) -> int:
         """Maximum number of triplets of all maps."""
         return sum(terms.count for terms in self.maps.values())
+
+    @property
+    def stored(self) -> int:
+        """Number of weights of all maps in memory, or that are made for each use."""
+        return sum(terms.stored for terms in self.maps.values())
 
     def largest(self, bounds: Mapping[str, float]) -> float:
         """Returns the largest magnitude of a result, for magnitudes of cuts of at most `bounds`.
@@ -106,8 +112,13 @@ class Cut:
 
     @property
     def is_product(self) -> bool:
-        """Whether the cut is the product of the two cuts that its form reads."""
-        return self.node is not None and self.node.operation == "multiply"
+        """Whether the cut is a product of the two cuts that its form reads."""
+        return self.node is not None and self.node.operation in PRODUCTS
+
+    @property
+    def is_contraction(self) -> bool:
+        """Whether the cut is a product of attention, which sums products."""
+        return self.is_product and self.node is not None and self.node.operation != "multiply"
 
     @property
     def is_linear(self) -> bool:
@@ -214,14 +225,14 @@ class _Division:
             node, operands = replace(node, inputs=(kept,)), [self.forms[kept]]
         if node.operation == "activation":
             self._activate(node, operands[0].joined(), shape)
-        elif node.operation == "multiply" and all(form.maps for form in operands):
+        elif node.operation in PRODUCTS and all(form.maps for form in operands):
             self.nodes.append(node)
             self.cuts.append(Cut(node.output, shape, node, _factors(node, operands)))
             self.forms[node.output] = _whole(node.output, shape)
         else:
             self.nodes.append(node)
             self.forms[node.output] = form = _pushed(node, operands, shape)
-            if len(self._graph.users(node.output)) > 1 and form.count > max(MOST_WHOLE, 2 * math.prod(shape)):
+            if len(self._graph.users(node.output)) > 1 and form.stored > max(MOST_WHOLE, 2 * math.prod(shape)):
                 self.keep(node.output)
 
     def keep(self, value: str) -> str:
@@ -248,6 +259,8 @@ class _Division:
 
 def _is_better_apart(node: Node, form: Form, shape: Shape) -> bool:
     """Tells whether a large linear map has less than half of the weights if the node's operand is computed first."""
+    if all(alike(node, terms, shape) is not None for terms in form.maps.values()):
+        return False
     together = form.count * _growth(node, shape)
     apart = form.count + math.prod(form.shape) * _growth(node, shape)
     return together > max(MOST_WHOLE, 2 * apart)
@@ -283,8 +296,8 @@ def _factors(node: Node, operands: list[Form]) -> Form:
     """Returns the two cuts of a product as one form."""
     one, two = operands
     whole = all([t.factor() for t in form.maps.values()] == [1.0] and not form.constant.any() for form in operands)
-    if one.shape != two.shape or not whole or one.maps.keys() == two.maps.keys():
-        raise _unsupported(node, "the factors of a product must be two activations of one shape")
+    if not whole or one.maps.keys() == two.maps.keys():
+        raise _unsupported(node, "the factors of a product must be two different activations")
     return Form(one.shape, {**one.maps, **two.maps}, np.zeros(math.prod(one.shape)))
 
 
@@ -322,7 +335,9 @@ def _pushed(node: Node, operands: list[Form], shape: Shape) -> Form:
         constant, form = sorted(operands, key=lambda f: bool(f.maps))
         factor = np.broadcast_to(constant.constant.reshape(constant.shape), shape).ravel()
         form = _broadcast(node, form, shape)
-        maps = {name: t.pushed(partial(_times, factor), shape, t.count) for name, t in form.maps.items()}
+        maps = {
+            name: scaled(t, factor) or t.pushed(partial(_times, factor), shape, t.count) for name, t in form.maps.items()
+        }
         return Form(shape, maps, form.constant * factor)
     if kind == "concatenate":
         return _concatenated(node, operands, shape)
@@ -332,9 +347,13 @@ def _pushed(node: Node, operands: list[Form], shape: Shape) -> Form:
         )
     form = operands[0]
     grow = _growth(node, shape)
-    _require_small(node, form, grow)
     push = partial(_push, node, shape)
-    maps = {name: terms.pushed(push, shape, int(terms.count * grow)) for name, terms in form.maps.items()}
+    maps: dict[str, LinearMap] = {}
+    for name, terms in form.maps.items():
+        same = alike(node, terms, shape)
+        if same is None:
+            _require_small(node, int(terms.count * grow))
+        maps[name] = terms.pushed(push, shape, int(terms.count * grow)) if same is None else same
     after = CANONICAL[kind]([form.constant.reshape(1, *form.shape)], node.attributes)
     return Form(shape, maps, floats(after).ravel())
 
@@ -360,9 +379,8 @@ def _growth(node: Node, shape: Shape) -> float:
     return float(outputs // int(node.attributes["groups"]) * math.prod(taps))
 
 
-def _require_small(node: Node, form: Form, grow: float) -> None:
+def _require_small(node: Node, count: int) -> None:
     """Raises ModelError for a linear map of so many weights that its compilation takes hours."""
-    count = int(form.count * grow)
     if count > _MOST_TRIPLETS:
         raise _unsupported(
             node, f"its linear map must have at most {_MOST_TRIPLETS:,} weights, and has {count:,}; use smaller inputs"

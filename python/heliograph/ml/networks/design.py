@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph.ml.errors import ModelError
+from heliograph.ml.networks.contraction import Contraction, contraction_of
 from heliograph.ml.networks.cuts import Cut, Form, Network
 from heliograph.ml.networks.diagonals import Diagonals, Surveys, cost_of, diagonals_of, surveys, turns_of
 from heliograph.ml.networks.filled import Filled, filled_of
 from heliograph.ml.networks.layouts import Layout, packed, raster, strided
 from heliograph.ml.networks.propagation import carried
-from heliograph.ml.networks.terms import LinearMap
+from heliograph.ml.networks.sequences import fixed_layouts, heads_of, input_layout, operand_layouts
+from heliograph.ml.networks.terms import LinearMap, Terms
 
 _STRIDES = (1, 2, 4, 8)  # distances of pixels, in those of the layout before, that are tried
 
@@ -38,6 +40,7 @@ class Map:
     diagonals: Mapping[tuple[int, int], Diagonals]
 
     filled: Filled | None = None  #: the same map by filled copies, which takes a level more
+    copies: int = 1  #: how often the ciphertexts of a factor of a product repeat
 
     def parts(self, filled: bool = False) -> tuple[tuple[int, Diagonals], ...]:
         """Returns the matrices, each with the levels of its operand above the result of the map."""
@@ -70,7 +73,8 @@ class Map:
     def interleaved(self, share: int) -> Map:
         """Returns the same map for `share` interleaved samples."""
         diagonals = {name: d.interleaved(share) for name, d in self.diagonals.items()}
-        return Map(self.source, self.factor, diagonals, None if self.filled is None else self.filled.interleaved(share))
+        filled = None if self.filled is None else self.filled.interleaved(share)
+        return replace(self, diagonals=diagonals, filled=filled)
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ class Design:
     output: Layout
     maps: Mapping[str, tuple[Map, ...]]  #: maps of each cut's argument, by the cut's name
     output_maps: tuple[Map, ...]
+    contractions: Mapping[str, Contraction]  #: products of attention, by the cut's name
 
     @property
     def share(self) -> int:
@@ -117,6 +122,7 @@ class Design:
             self.output.interleaved(share),
             {name: tuple(m.interleaved(share) for m in maps) for name, maps in self.maps.items()},
             tuple(m.interleaved(share) for m in self.output_maps),
+            {name: made.interleaved(share) for name, made in self.contractions.items()},
         )
 
     def described(self) -> str:
@@ -135,30 +141,76 @@ def design_of(network: Network, slots: int, batch: int = 1, share: int = 1) -> D
     Raises ModelError if a tensor of several samples takes more than 32 ciphertexts."""
     places = slots // share
     found: dict[tuple[str, str], Surveys] = {}
-    layouts = _layouts(network, places, found)
+    layouts, kept = _layouts(network, places, found)
     output = packed(network.output.shape, places)
+    if output.ciphertexts > 1 and kept:  # values stay where they are
+        output = min(kept, key=lambda layout: layout.period)
     most = max(layout.ciphertexts for layout in (*layouts.values(), output))
     if share > 1 and most > MOST_CIPHERTEXTS:
         raise ModelError(
             f"cannot put {share} samples into the same ciphertexts: a tensor of them takes {most} ciphertexts, at most "
             f"{MOST_CIPHERTEXTS} are allowed; put fewer samples into a ciphertext"
         )
-    maps = {cut.name: _maps(cut.name, cut.form, layouts, layouts[cut.name], found) for cut in network.cuts if cut.form}
+    maps: dict[str, tuple[Map, ...]] = {}
+    contractions: dict[str, Contraction] = {}
+    for cut in network.cuts:
+        if cut.form is None:
+            continue
+        if cut.is_contraction:
+            maps[cut.name], contractions[cut.name] = _contraction(cut, cut.form, network, layouts)
+        elif cut.is_product:
+            targets = [layouts[cut.name]] * 2
+            maps[cut.name] = tuple(_factor(m, layouts[m], to) for m, to in zip(cut.form.maps, targets, strict=True))
+        else:
+            maps[cut.name] = _maps(cut.name, cut.form, layouts, layouts[cut.name], found)
     last = _maps("", network.output, layouts, output, found)
-    return Design(places, 1, layouts, output, maps, last).interleaved(batch, share)
+    return Design(places, 1, layouts, output, maps, last, contractions).interleaved(batch, share)
 
 
-def _layouts(network: Network, slots: int, found: dict[tuple[str, str], Surveys]) -> dict[str, Layout]:
-    """Returns the layout of each cut. Adds the survey of each map to `found`, by the names of the cut and its source."""
+def _contraction(
+    cut: Cut, form: Form, network: Network, layouts: Mapping[str, Layout]
+) -> tuple[tuple[Map, ...], Contraction]:
+    """Returns the maps of both factors to the layouts that a product of attention requires, and its steps."""
+    assert cut.node is not None
+    shapes = network.graph.shapes
+    heads = heads_of(cut, network, layouts[cut.name].slots)
+    targets = operand_layouts(cut, heads, shapes)
+    maps = tuple(_factor(name, layouts[name], to) for name, to in zip(form.maps, targets[:2], strict=True))
+    features = shapes[cut.node.inputs[1]][-1]
+    return maps, contraction_of(heads, features, cut.node.operation == "attention_values")
+
+
+def _factor(name: str, source: Layout, target: Layout) -> Map:
+    """Returns the map of a factor of a product to the layout of the product. A factor of length 1 along an axis repeats."""
+    if source.shape == target.shape:
+        return _map(name, Terms.identity(source.shape), source, target, None)
+    index = np.arange(math.prod(source.shape), dtype=np.int64).reshape(source.shape)
+    cols = np.broadcast_to(index, target.shape).ravel()
+    copies = target.ciphertexts // source.ciphertexts
+    repeated = (source.places[cols] % (source.ciphertexts * source.slots)) == (
+        target.places % (source.ciphertexts * source.slots)
+    )
+    if source.period >= source.slots and copies * source.period == target.period and repeated.all():
+        return Map(name, 1.0, {}, copies=copies)
+    terms = Terms(target.shape, index.size, np.arange(len(cols), dtype=np.int64), cols, np.ones(len(cols)), 1)
+    return _map(name, terms, source, target, None)
+
+
+def _layouts(
+    network: Network, slots: int, found: dict[tuple[str, str], Surveys]
+) -> tuple[dict[str, Layout], tuple[Layout, ...]]:
+    """Returns the layout of each cut, and those that linear operations carry to the output. Adds the survey of each map to
+    `found`, by the names of the cut and its source."""
     layouts: dict[str, Layout] = {}
+    fixed = fixed_layouts(network, slots)
     partners: dict[str, str] = {}
     for product in network.cuts:
-        if product.is_product and product.form is not None:
+        if product.is_product and product.form is not None and not product.is_contraction:
             one, two = product.form.maps
             partners |= {one: two, two: one}
     graph, cuts = network.graph, {cut.name: cut for cut in network.cuts}
     first = network.cuts[0]
-    layouts[first.name] = raster(first.shape, slots)
+    layouts[first.name] = input_layout(network, slots)
     kept: dict[str, tuple[Layout, ...]] = {first.name: (layouts[first.name],)}
     for node in graph.nodes:
         operands = [same for name in node.inputs if (same := kept.get(name))]
@@ -168,12 +220,14 @@ def _layouts(network: Network, slots: int, found: dict[tuple[str, str], Surveys]
         if cut is None or cut.form is None:
             continue
         partner = partners.get(cut.name)
-        if partner in layouts and cut.is_linear:
+        if cut.name in fixed:
+            layouts[cut.name] = fixed[cut.name]
+        elif partner in layouts and cut.is_linear and layouts[partner].shape == cut.shape:
             layouts[cut.name] = layouts[partner]
         else:
             layouts[cut.name] = _layout(cut, cut.form, layouts, slots, found, kept[node.output])
         kept[cut.name] = (layouts[cut.name],)
-    return layouts
+    return layouts, kept.get(network.result, ())
 
 
 def _layout(
@@ -242,11 +296,24 @@ def _maps(
 
 
 def _map(name: str, terms: LinearMap, source: Layout, target: Layout, found: Surveys | None) -> Map:
-    factor = terms.factor()
-    if factor is not None and source.digits == target.digits and source.period == target.period:
+    factor = _in_place(terms, source, target)
+    if factor is not None:
         return Map(name, factor, {})
     found = surveys(terms, source, [target])[0] if found is None else found
     diagonals = diagonals_of(terms, source, target, found)
     filled = filled_of(terms, source, target, found)
     cheaper = filled is not None and filled.cost < _FILLED_GAIN * cost_of(diagonals)
     return Map(name, None, diagonals, filled if cheaper else None)
+
+
+def _in_place(terms: LinearMap, source: Layout, target: Layout) -> float | None:
+    """Returns the number by which a map multiplies each value and leaves it at its place; None for any other map."""
+    if source.period != target.period or source.parts or source.fill > 1:
+        return None
+    factor = terms.factor()
+    if factor is not None:
+        return factor if np.array_equal(source.places, target.places) else None
+    if not isinstance(terms, Terms) or terms.distinct < 2 or terms.count != len(source.places) or not terms.count:
+        return None
+    same = len(target.places) == terms.count and (terms.weights == terms.weights[0]).all()
+    return float(terms.weights[0]) if same and (target.places[terms.rows] == source.places[terms.cols]).all() else None

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph.ml.networks.layouts import Layout
-from heliograph.ml.networks.terms import Floats, Indices, LinearMap, Mask
+from heliograph.ml.networks.terms import Alike, Floats, Indices, LinearMap, Mask
 
 #: Cost of one rotation in products with a diagonal, measured at level 6 of n16-b13 on two cores.
 ROTATION_COST = 12.0
@@ -38,7 +38,8 @@ class Diagonals:
     """Diagonals of a map from one ciphertext to another, for slots that repeat with `period`.
 
     `folds` are rotations that add the parts of sums, or the copies of results, after the product. `share` neighbouring slots
-    have the same weights: those of the samples that share a ciphertext."""
+    have the same weights: those of the samples that share a ciphertext. The weights repeat with `span` slots, which is less
+    than the period for maps that are the same for each token."""
 
     period: int
     numbers: Indices  #: number of each diagonal, ascending
@@ -46,6 +47,7 @@ class Diagonals:
     rotations: tuple[int, ...]  #: steps of the baby and giant steps
     folds: tuple[int, ...]
     entries: Callable[[], Iterator[Entries]] = field(repr=False, compare=False)  #: yields the entries in parts
+    span: int  #: slots after which the weights repeat: the period, or a divisor
     share: int = 1
 
     @property
@@ -64,8 +66,8 @@ class Diagonals:
         return self.count + ROTATION_COST * (len(self.rotations) + 2 * len(self.folds))
 
     def values(self) -> Floats:
-        """Returns the diagonals [count, period]."""
-        base = self.period // self.share
+        """Returns the diagonals [count, span]."""
+        base = self.span // self.share
         made = np.zeros(self.count * base)
         row = np.zeros(int(self.numbers[-1]) // self.share + 1 if self.count else 1, dtype=np.int64)
         row[self.numbers // self.share] = np.arange(self.count) * base
@@ -83,6 +85,7 @@ class Diagonals:
             baby=self.baby * share,
             rotations=tuple(step * share for step in self.rotations),
             folds=tuple(step * share for step in self.folds),
+            span=self.span * share,
             share=self.share * share,
         )
 
@@ -90,7 +93,7 @@ class Diagonals:
         """Returns the map of slots [slots], as the encrypted product computes it."""
         total = np.zeros(len(x))
         for number, values in zip(self.numbers, self.values(), strict=True):
-            total += np.tile(values, len(x) // self.period) * np.roll(x, -int(number))
+            total += np.tile(values, len(x) // self.span) * np.roll(x, -int(number))
         for step in self.folds:
             total = total + np.roll(total, -step)
         return total
@@ -130,18 +133,57 @@ Surveys = Mapping[tuple[int, int], Survey]
 
 def surveys(terms: LinearMap, source: Layout, targets: Sequence[Layout]) -> list[Surveys]:
     """Returns the surveys of a map from one layout to each of several others. Reads the triplets once."""
+    if isinstance(terms, Alike) and all(distance_of(terms, source, target) for target in targets):
+        return [_alike(terms, source, target) for target in targets]
     low = min(source.period, source.slots)
-    inputs, outputs = source.places, [target.places for target in targets]
+    outputs = [target.places for target in targets]
     found = [np.zeros(target.ciphertexts * source.ciphertexts * low, dtype=np.int64) for target in targets]
     for part in terms.parts():
-        cols = inputs[part.cols]
         for places, counts in zip(outputs, found, strict=True):
             rows = places[part.rows]
+            cols = source.near(part.cols, rows)
             key = (cols - rows) & (low - 1)
             if len(counts) > low:
                 key += ((rows // source.slots) * source.ciphertexts + cols // source.slots) * low
             counts += np.bincount(key, minlength=len(counts))
     return [_blocks(counts.reshape(-1, low), source.ciphertexts) for counts in found]
+
+
+def distance_of(terms: Alike, source: Layout, target: Layout) -> int:
+    """Returns the distance of the indices along the axis of a map, if both layouts divide their period among them: then its
+    diagonals repeat with this distance. Returns 0 for other layouts.
+
+    >>> from heliograph.ml.networks.layouts import raster
+    >>> from heliograph.ml.networks.terms import Terms, along
+    >>> distance_of(along(Terms.identity((2, 4)), 0), raster((2, 4), 16), raster((2, 4), 16))
+    4
+    """
+    low = min(source.period, source.slots)
+    if source.parts or source.fill > 1:
+        return 0
+    if low != min(target.period, target.slots) or low % terms.repeats:
+        return 0
+    inputs, outputs = source.places[terms.inputs], target.places[terms.outputs]
+    starts = inputs[:, :1] - inputs[0, 0]
+    distance = low // terms.repeats
+    same = np.array_equal(inputs, inputs[0] + starts) and np.array_equal(outputs, outputs[0] + starts)
+    tiled = np.array_equal(np.sort((starts % low).ravel()), distance * np.arange(terms.repeats))
+    return distance if same and tiled and (starts // source.slots == starts[0] // source.slots).all() else 0
+
+
+def _one(terms: Alike, source: Layout, target: Layout) -> tuple[Indices, Indices, Floats]:
+    """Returns the places of outputs and inputs, and the weights, of the first index along the axis of a map."""
+    rows, cols, weights = terms.one()
+    return target.places[terms.outputs[0]][rows], source.places[terms.inputs[0]][cols], weights
+
+
+def _alike(terms: Alike, source: Layout, target: Layout) -> Surveys:
+    """Returns the survey of a map whose diagonals repeat."""
+    low = min(source.period, source.slots)
+    rows, cols, _ = _one(terms, source, target)
+    key = ((cols - rows) & (low - 1)) + low * ((rows // source.slots) * source.ciphertexts + cols // source.slots)
+    counts = np.bincount(key, minlength=target.ciphertexts * source.ciphertexts * low)
+    return _blocks(terms.repeats * counts.reshape(-1, low), source.ciphertexts)
 
 
 def _blocks(counts: npt.NDArray[np.int64], inputs: int) -> Surveys:
@@ -157,16 +199,32 @@ def diagonals_of(
     `found` has the surveys of the map; without it they are made."""
     found = surveys(terms, source, [target])[0] if found is None else found
     low, high = min(source.period, source.slots), min(target.period, source.slots)
+    span = distance_of(terms, source, target) if isinstance(terms, Alike) else 0
+    if isinstance(terms, Alike) and span:
+        repeated = {name: partial(_repeated, terms, source, target, *name, span) for name in found}
+        alone = len(found) == 1
+        same = {name: made_of(one.steps, low, (), repeated[name], span, alone) for name, one in found.items()}
+        return same if alone else _shared(same)
     best: dict[tuple[int, int], Diagonals] | None = None
     places = _Places(terms, source, target)
     for form in _forms(low, high, max((one.count for one in found.values()), default=0)):
         made = {}
         for name, one in found.items():
             entries = partial(places.entries, *name, partial(form.entries, low, high))
-            made[name] = made_of(form.numbers(one.steps, low, high), form.period, form.folds, entries, len(found) == 1)
+            made[name] = made_of(
+                form.numbers(one.steps, low, high), form.period, form.folds, entries, form.period, len(found) == 1
+            )
         made = made if len(made) < 2 else _shared(made)
         best = made if best is None or cost_of(made) < cost_of(best) else best
     return {} if best is None or not found else best
+
+
+def _repeated(terms: Alike, source: Layout, target: Layout, to: int, of: int, span: int) -> Iterator[Entries]:
+    """Yields the entries of a block of a map whose diagonals repeat with `span` slots."""
+    rows, cols, weights = _one(terms, source, target)
+    keep = (rows // source.slots == to) & (cols // source.slots == of)
+    rows, cols = rows[keep], cols[keep]
+    yield (cols - rows) % min(source.period, source.slots), rows % span, weights[keep]
 
 
 class _Places:
@@ -197,9 +255,10 @@ class _Places:
 
     def _slots(self, some: Mask | None) -> Iterator[tuple[Indices, Entries]]:
         """Yields the output ciphertext, row, column and weight of the triplets of some inputs, in parts."""
-        slots, inputs, outputs = self._source.slots, self._source.places, self._target.places
+        slots, outputs = self._source.slots, self._target.places
         for part in self._terms.parts(some):
-            rows, cols = outputs[part.rows], inputs[part.cols]
+            rows = outputs[part.rows]
+            cols = self._source.near(part.cols, rows)
             yield rows // slots, (rows % slots, cols % slots, part.weights)
 
 
@@ -271,11 +330,16 @@ def _union(blocks: list[Diagonals]) -> Indices:
 
 
 def made_of(
-    numbers: Indices, period: int, folds: tuple[int, ...], entries: Callable[[], Iterator[Entries]], alone: bool = True
+    numbers: Indices,
+    period: int,
+    folds: tuple[int, ...],
+    entries: Callable[[], Iterator[Entries]],
+    span: int,
+    alone: bool = True,
 ) -> Diagonals:
     """Returns the diagonals of some numbers. Blocks that are not `alone` have no giant steps yet."""
     baby, rotations = split(numbers, period) if alone else (period, ())
-    return Diagonals(period, numbers, baby, rotations, folds, entries)
+    return Diagonals(period, numbers, baby, rotations, folds, entries, span)
 
 
 def _candidates(numbers: Indices, period: int) -> Iterator[int]:

@@ -6,7 +6,8 @@ and can add the noise of encrypted computation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,22 +32,58 @@ def evaluate(graph: Graph, samples: Array, hook: Hook | None = None) -> dict[str
     """Returns the outputs of a canonical graph for samples [count, ...], each with the axis of samples first.
 
     Values that no later node reads are dropped."""
-    values: dict[str, Array] = {graph.inputs[0]: samples}
+    return evaluated(graph, {graph.inputs[0]: samples}, hook)
+
+
+def evaluated(graph: Graph, start: Mapping[str, Array], hook: Hook | None = None) -> dict[str, Array]:
+    """Returns the outputs of a graph whose first values [count, ...] are known."""
+    values = dict(start)
+    samples = next(iter(start.values()))
     last = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}
     for i, node in enumerate(graph.nodes):
-        operands = [_operand(graph, values, name, samples.dtype) for name in node.inputs]
-        if node.operation == "concatenate":  # values that do not depend on the input have one sample
-            operands = [np.broadcast_to(x, (len(samples), *x.shape[1:])) for x in operands]
-        made = hook(node, operands[0]) if hook is not None and node.operation == "activation" else None
-        with np.errstate(all="ignore"):
-            values[node.output] = CANONICAL[node.operation](operands, node.attributes) if made is None else made
+        values[node.output] = _computed(graph, node, values, samples.shape[:1], samples.dtype, hook)
         for name in node.inputs:
             if last[name] == i and name not in graph.outputs:
                 values.pop(name, None)
     return {name: np.broadcast_to(x, (len(samples), *x.shape[1:])) for name, x in values.items()}
 
 
-def _operand(graph: Graph, values: dict[str, Array], name: str, dtype: npt.DTypeLike) -> Array:
+def evaluate_more(graph: Graph, values: Mapping[str, Array]) -> dict[str, Array]:
+    """Returns values [count, ...] and those of the nodes of a graph, which read them."""
+    made = dict(values)
+    first = next(iter(values.values()))
+    for node in graph.nodes:
+        made[node.output] = _computed(graph, node, made, first.shape[:1], first.dtype, None)
+    return made
+
+
+def _computed(
+    graph: Graph, node: Node, values: Mapping[str, Array], count: tuple[int, ...], dtype: npt.DTypeLike, hook: Hook | None
+) -> Array:
+    """Returns the value of one node."""
+    operands = [_operand(graph, values, name, dtype) for name in node.inputs]
+    if node.operation == "concatenate":  # values that do not depend on the input have one sample
+        operands = [np.broadcast_to(x, (*count, *x.shape[1:])) for x in operands]
+    made = hook(node, operands[0]) if hook is not None and node.operation == "activation" else None
+    with np.errstate(all="ignore"):
+        return CANONICAL[node.operation](operands, node.attributes) if made is None else made
+
+
+def products_of_sample(graph: Graph) -> int:
+    """Returns about the products of the evaluation of one sample."""
+    total = 0
+    for node in graph.nodes:
+        size = math.prod(graph.shapes[node.output])
+        if node.operation in ("dense", "convolution"):
+            total += size * math.prod(np.shape(node.attributes["weight"])[1:])
+        elif node.operation.startswith("attention"):
+            total += size * graph.shapes[node.inputs[1]][-2]
+        else:
+            total += size
+    return total
+
+
+def _operand(graph: Graph, values: Mapping[str, Array], name: str, dtype: npt.DTypeLike) -> Array:
     """Returns a computed value, or a constant with an axis of samples."""
     return values[name] if name in values else np.asarray(graph.constants[name], dtype=dtype)[None]
 

@@ -65,7 +65,7 @@ def filled_of(terms: LinearMap, source: Layout, target: Layout, found: Surveys |
     number, copy = _assigned(base, offsets, source.period)
     folds = tuple(target.period << i for i in range((slots // target.period).bit_length() - 1))
     entries = partial(_entries, terms, source, target, number, copy)
-    return Filled(_spread(offsets, period, slots), made_of(np.unique(number[steps]), slots, folds, entries))
+    return Filled(_spread(offsets, period, slots), made_of(np.unique(number[steps]), slots, folds, entries, slots))
 
 
 def _entries(terms: LinearMap, source: Layout, target: Layout, number: Indices, copy: Indices) -> Iterator[Entries]:
@@ -83,7 +83,7 @@ def _spread(offsets: _Steps, period: int, slots: int) -> Diagonals:
     """Returns the matrix that turns copy i by offset i; further copies repeat the offsets."""
     slot = np.arange(slots, dtype=np.int64)
     turned = np.asarray(offsets, dtype=np.int64)[slot // period % len(offsets)]
-    return made_of(np.unique(turned), slots, (), lambda: iter([(turned, slot, np.ones(slots))]))
+    return made_of(np.unique(turned), slots, (), lambda: iter([(turned, slot, np.ones(slots))]), slots)
 
 
 def _assigned(base: Indices, offsets: _Steps, period: int) -> tuple[Indices, Indices]:

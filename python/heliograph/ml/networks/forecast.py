@@ -11,6 +11,10 @@ from heliograph.ml.networks.design import Map
 from heliograph.ml.networks.program import Circuit, is_large, is_one, level_rotations, matrix_bytes
 from heliograph.ml.profile import Profile, Rates
 
+_HOISTED = 0.6  # share of a rotation that a hoisted one takes
+_UNFINISHED = 0.1  # share of a product without its relinearization
+_BATCH = 32  # ciphertexts that these operations take together
+
 
 def products_of(degree: int) -> int:
     """Returns about the multiplications of a polynomial by baby steps and giant steps.
@@ -47,7 +51,10 @@ def seconds_of(circuit: Circuit, profile: Profile, parameters: ckks.Parameters |
         count = design.layouts[name].ciphertexts * design.groups
         fitted = circuit.polynomials.get(name)
         if fitted is None:  # a product of two cuts
-            total += count * forecast.rates.product(place.argument, count)
+            if name in design.contractions:
+                total += forecast.contraction(name, place.form)
+            else:
+                total += count * forecast.rates.product(place.argument, count)
             total += forecast.bootstraps(count, place.value) if place.after else 0.0
             continue
         if fitted.is_identity:
@@ -108,6 +115,20 @@ class _Forecast:
             if design.groups > 1:  # the separation of real and imaginary parts
                 total += self.at(level).rotation(max(1, level), count * self._columns) * count * self._columns
         return total
+
+    def contraction(self, name: str, level: int) -> float:
+        """Returns the seconds of a product of attention with operands of a level: the versions of both factors, hoisted
+        rotations and products without relinearization."""
+        design = self._circuit.design
+        made, (one, two) = design.contractions[name], design.maps[name]
+        first, second = (design.layouts[m.source].ciphertexts * design.groups for m in (one, two))
+        versions, rates = len(made.spread), self.at(level)
+        result = design.layouts[name].ciphertexts * design.groups
+        total = first * versions * _HOISTED * rates.rotation(level, _BATCH)
+        total += second * rates.transform(level, (int(k) for k in made.skew.numbers), made.skew.baby, second)
+        total += second * len(made.rotations) * _HOISTED * self.at(level - 1).rotation(level - 1, _BATCH)
+        total += result * versions * made.blocks * _UNFINISHED * self.rates.product(level - 1, _BATCH)
+        return total + result * self.rates.product(level - 1, result)
 
     def _parts(self, level: int, m: Map, filled: bool) -> float:
         """Returns the seconds of a map between tensors of one ciphertext."""

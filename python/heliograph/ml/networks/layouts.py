@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -33,9 +34,11 @@ class Layout:
 
     shape: Shape
     digits: tuple[Digits, ...]  #: digits of each axis
-    period: int  #: places of one sample, a power of two
+    period: int  #: places of one sample: a power of two, or whole ciphertexts
     slots: int  #: slots of a ciphertext
     share: int = 1  #: samples that share the ciphertexts, a power of two
+    fill: int = 1  #: neighbouring slots that hold each value, a power of two; only of layouts of inputs
+    parts: tuple[Layout, ...] = ()  #: layouts of neighbouring runs of values, each in ciphertexts of its own
 
     @property
     def ciphertexts(self) -> int:
@@ -49,7 +52,10 @@ class Layout:
 
     @property
     def places(self) -> Indices:
-        """Place of each value of a sample, in row-major order."""
+        """Place of each value of a sample, in row-major order: the first one of those that hold it."""
+        if self.parts:
+            starts = np.cumsum([0, *(part.ciphertexts * part.slots // part.share for part in self.parts)])
+            return np.concatenate([part.places + start for part, start in zip(self.parts, starts[:-1], strict=True)])
         total = np.zeros((), dtype=np.int64)
         for length, digits in zip(self.shape, self.digits, strict=True):
             index, place = np.arange(length, dtype=np.int64), np.zeros(length, dtype=np.int64)
@@ -58,6 +64,25 @@ class Layout:
                 place, index = place + digit * distance, index // size
             total = total[..., None] + place
         return total.ravel()
+
+    @property
+    def fills(self) -> Indices:
+        """Number of neighbouring slots that hold each value."""
+        if self.parts:
+            return np.concatenate([part.fills for part in self.parts])
+        return np.full(math.prod(self.shape), self.fill)
+
+    def near(self, values: Indices, places: Indices) -> Indices:
+        """Returns places of some values: of the places that hold a value, the one nearest to a multiple of them behind one of
+        `places`.
+
+        >>> Layout((2,), (((2, 4),),), 8, 16, fill=4).near(np.array([0, 1, 1]), np.array([0, 1, 2]))
+        array([0, 5, 6])
+        """
+        own: Indices = self.places[values]
+        if self.fill == 1 and all(part.fill == 1 for part in self.parts):
+            return own
+        return own + places % self.fills[values]
 
     def spread(self, values: Floats, other: float = 0.0) -> Floats:
         """Returns one vector of values of a sample, repeated for all samples: [ciphertexts, slots]. `other` fills the places
@@ -79,8 +104,13 @@ class Layout:
         array([[5., 6., 0., 0.]])
         """
         count = len(samples)
+        if self.parts:
+            flat, sizes = samples.reshape(count, -1), np.cumsum([0, *(math.prod(part.shape) for part in self.parts)])
+            every = [part.pack(flat[:, i:j]) for part, i, j in zip(self.parts, sizes[:-1], sizes[1:], strict=True)]
+            return np.concatenate(every)
         one = np.zeros((self.share, self.period))
-        one[:count, self.places] = np.asarray(samples, dtype=np.float64).reshape(count, -1)
+        for i in range(self.fill):
+            one[:count, self.places + i] = np.asarray(samples, dtype=np.float64).reshape(count, -1)
         one[count:] = one[0]  # a sample of zeros could leave an interval
         every = np.tile(one, (1, self.width // self.period))
         return np.ascontiguousarray(every.T).reshape(self.ciphertexts, self.slots)
@@ -118,7 +148,8 @@ class Layout:
         >>> Layout((1,), (((1, 1),),), 2, 4).interleaved(2).slots
         8
         """
-        return replace(self, slots=self.slots * share, share=self.share * share)
+        parts = tuple(part.interleaved(share) for part in self.parts)
+        return replace(self, slots=self.slots * share, share=self.share * share, parts=parts)
 
 
 def power(size: int) -> int:
@@ -153,7 +184,16 @@ def packed(shape: Shape, slots: int) -> Layout:
     for length in reversed(shape):
         digits.append(((length, distance),))
         distance *= length
-    return Layout(shape, tuple(reversed(digits)), power(distance), slots)
+    return Layout(shape, tuple(reversed(digits)), period_of(distance, slots), slots)
+
+
+def period_of(size: int, slots: int) -> int:
+    """Returns the least period of `size` places: a power of two, or whole ciphertexts.
+
+    >>> period_of(5, 8), period_of(17, 8)
+    (8, 24)
+    """
+    return power(size) if size <= slots else -(-size // slots) * slots
 
 
 def strided(source: Layout, strides: Sequence[int], shape: Shape) -> Layout | None:

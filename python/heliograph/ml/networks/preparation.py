@@ -23,6 +23,7 @@ from heliograph.ml.partition import Partition
 
 Floats = npt.NDArray[np.float64]
 _NAME = "request"  #: name of the joined input
+_LARGE = 1 << 14  # values of a tensor from which it is taken out of the vector before other maps
 _MASKED = -1000.0  # additive masks of softmax are at most this where a token is masked, and 0 elsewhere
 
 
@@ -132,8 +133,14 @@ class Preparation:
             nodes.append(Node("slice", (_NAME,), piece, {"slices": ((start, start + part.size, 1),)}, source))
             factor = {"factor": np.float64(part.scale), "offset": np.float64(0.0)}
             nodes.append(Node("scale", (piece,), scaled, factor, source))
-            nodes.append(Node("reshape", (scaled,), part.name, {"shape": part.shape}, source))
             shapes |= {piece: (part.size,), scaled: (part.size,), part.name: part.shape}
+            if part.size < _LARGE or part.is_mask:
+                nodes.append(Node("reshape", (scaled,), part.name, {"shape": part.shape}, source))
+            else:  # a value of its own, whose maps do not read the whole vector
+                shapes[f"{scaled}/whole"] = part.shape
+                nodes.append(Node("reshape", (scaled,), f"{scaled}/whole", {"shape": part.shape}, source))
+                attributes = {"function": "identity", "parameters": {}}
+                nodes.append(Node("activation", (f"{scaled}/whole",), part.name, attributes, source))
             start += part.size
         masks = frozenset(part.name for part in self.parts if part.is_mask)
         return replace(graph, inputs=(_NAME,), nodes=(*nodes, *graph.nodes), shapes=shapes), masks

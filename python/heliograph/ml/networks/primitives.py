@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph.ml.errors import ModelError
-from heliograph.ml.graph import Array, Graph, Node
+from heliograph.ml.graph import Array, Graph, Node, Shape
 from heliograph.ml.networks.attention import (
     Attention,
     attention_of,
@@ -23,8 +23,11 @@ from heliograph.ml.networks.attention import (
     mask_of,
     require_terms,
 )
-from heliograph.ml.networks.evaluation import batches, evaluate
+from heliograph.ml.networks.contraction import OPERATIONS as CONTRACTIONS
+from heliograph.ml.networks.evaluation import batches, evaluate_more
 from heliograph.ml.networks.writer import Writer
+
+PRODUCTS = ("multiply", *CONTRACTIONS)  #: operations that multiply two computed values
 
 #: Operations at the end of a graph that the client computes after decryption.
 CLIENT_OPERATIONS = ("softmax", "log_softmax", "argmax")
@@ -66,6 +69,9 @@ class _Rewriting:
     def __init__(self, graph: Graph, samples: npt.NDArray[np.float32], masks: Container[str]) -> None:
         self._graph, self._samples, self._masks = graph, samples, masks
         self._nodes: list[Node] = []
+        self._turned: dict[tuple[str, Shape], str] = {}  # masks in the places of scores
+        self._values: list[dict[str, Array]] = []  # values of each batch of samples, of the first `_done` nodes
+        self._done, self._place = 0, 0
         self._shapes = {name: tuple(shape) for name, shape in graph.shapes.items()}
 
     def graph(self) -> Graph:
@@ -77,7 +83,7 @@ class _Rewriting:
         dropped = {name for found in attentions.values() for name in found.dropped}
         masked = {node.inputs[0] for node in inner if mask_of(graph, node.inputs[0], self._masks) is not None} - dropped
         ends = {found.product.output: found for found in attentions.values()}
-        for node in graph.nodes:
+        for self._place, node in enumerate(graph.nodes):
             writer = Writer(graph, self._nodes, self._shapes, node)
             if node.output in masked:
                 _require_one_use(graph, node)
@@ -116,24 +122,50 @@ class _Rewriting:
     def _seen(self, value: str, mask: str) -> Array:
         """Returns a value on calibration samples [count, ...], -infinity where it is masked."""
         names = (value, mask) if mask else (value,)
-        part = Graph(self._graph.inputs, names, tuple(self._nodes), self._shapes, self._graph.constants, self._graph.name)
-        seen = [evaluate(part, some) for some in batches(self._samples[:_SAMPLES], _BATCH)]
+        seen = self._evaluated(names)
         arguments, *rest = (np.concatenate([one[name] for one in seen]) for name in names)
         return np.where(np.broadcast_to(rest[0], arguments.shape) > 0.5, arguments, -np.inf) if mask else arguments
+
+    def _evaluated(self, names: tuple[str, ...]) -> list[dict[str, Array]]:
+        """Returns values of each batch of samples. Only nodes that were written since the last call are evaluated; values
+        that no later node can read are dropped."""
+        graph = self._graph
+        if not self._values:
+            self._values = [{graph.inputs[0]: some} for some in batches(self._samples[:_SAMPLES], _BATCH)]
+        later = {name for node in graph.nodes[self._place :] for name in node.inputs}
+        kept = {*later, *names, *self._turned.values(), *graph.outputs}
+        part = Graph(graph.inputs, (), tuple(self._nodes[self._done :]), self._shapes, graph.constants, graph.name)
+        self._values = [
+            {name: x for name, x in evaluate_more(part, values).items() if name in kept} for values in self._values
+        ]
+        self._done = len(self._nodes)
+        return self._values
 
     def _softmax(self, writer: Writer, node: Node) -> None:
         """A softmax whose argument may be the sum of a value and a mask."""
         value, mask = mask_of(self._graph, node.inputs[0], self._masks) or (node.inputs[0], "")
         fixed = fixed_mask(self._graph, node, self._masks)
-        made = weights_of(writer, node, value, mask, int(node.attributes["axis"]), self._seen(value, mask), fixed)
+        axis = int(node.attributes["axis"]) % len(writer.shape(value))
+        made = weights_of(writer, node, value, mask, (axis,), self._seen(value, mask), fixed)
         writer.put("transpose", (made,), writer.shape(made), node.output, permutation=tuple(range(len(writer.shape(made)))))
 
     def _attention(self, writer: Writer, found: Attention) -> None:
         """Scores, softmax and values by diagonals of the matrix of scores."""
-        value, mask = found.scores(writer)
+        value, mask = found.scores(writer, self._turned)
         own = Writer(self._graph, self._nodes, self._shapes, found.softmax)
         fixed = diagonals_of_scores(fixed_mask(self._graph, found.softmax, self._masks))
-        found.values(writer, weights_of(own, found.softmax, value, mask, 0, self._seen(value, mask), fixed))
+        shape = writer.shape(value)
+        inner = min(shape[0], found.width(writer) or shape[0])
+        blocks = (shape[0] // inner, inner, *shape[1:])
+        axes = (0, 1) if blocks[0] > 1 else (0,)
+        if blocks[0] > 1:  # a sum over ciphertexts, and one inside of them
+            value = own.put("reshape", (value,), blocks, shape=blocks)
+            mask = own.put("reshape", (mask,), blocks, shape=blocks) if mask else mask
+            fixed = fixed.reshape(blocks)
+        weights = weights_of(own, found.softmax, value, mask, axes, self._seen(value, mask), fixed)
+        if blocks[0] > 1:
+            weights = own.put("reshape", (weights,), shape, shape=shape)
+        found.values(writer, weights)
 
 
 def with_factors(graph: Graph) -> Graph:
@@ -149,7 +181,7 @@ def with_factors(graph: Graph) -> Graph:
             nodes.append(node)
             continue
         x, y = node.inputs
-        if x == y:
+        if x == y and node.operation == "multiply":
             nodes.append(Node("activation", (x,), node.output, {"function": "square", "parameters": {}}, node.source))
             continue
         for name in (x, y):
@@ -159,13 +191,13 @@ def with_factors(graph: Graph) -> Graph:
                 attributes = {"function": "identity", "parameters": {}}
                 nodes.append(Node("activation", (name,), made[name], attributes, source))
                 shapes[made[name]] = shapes[name]
-        nodes.append(Node("multiply", (made.get(x, x), made.get(y, y)), node.output, node.attributes, node.source))
+        nodes.append(replace(node, inputs=(made.get(x, x), made.get(y, y))))
     return Graph(graph.inputs, graph.outputs, tuple(nodes), shapes, graph.constants, graph.name)
 
 
 def _is_product(graph: Graph, node: Node) -> bool:
     """Tells whether a node multiplies two computed values."""
-    return node.operation == "multiply" and not any(name in graph.constants for name in node.inputs)
+    return node.operation in PRODUCTS and not any(name in graph.constants for name in node.inputs)
 
 
 def _require_one_use(graph: Graph, node: Node) -> None:
@@ -215,9 +247,10 @@ def _multiplied(writer: Writer, node: Node) -> None:
 
 
 def weights_of(
-    writer: Writer, node: Node, value: str, mask: str, axis: int, seen: Array, fixed: npt.NDArray[np.bool_]
+    writer: Writer, node: Node, value: str, mask: str, axes: tuple[int, ...], seen: Array, fixed: npt.NDArray[np.bool_]
 ) -> str:
-    """Appends exp(x - c) divided by its sum along an axis, and returns the name of the quotient.
+    """Appends exp(x - c) divided by its sum along one or two axes, and returns the name of the quotient. Of two axes the
+    first one has the distance of whole ciphertexts; the sums have length 1 there.
 
     c is the largest argument of a row on the calibration samples, `seen` [count, ...]. `fixed` [...] shows arguments that a
     constant masks. Their exponentials are 0 if they were below e^-100 of the largest one of their row in all samples.
@@ -225,21 +258,21 @@ def weights_of(
     If the sums would span too large a range for one polynomial of 1 / x, exp((x - c) / 2^k) is divided by its sum, and the
     result is squared and divided by its sum k times. Masked exponentials are multiplied by 0."""
     shape = writer.shape(value)
-    axis %= len(shape)
-    order = (*(i for i in range(len(shape)) if i != axis), axis)
-    if fixed.all(axis=axis).any():
+    inner, rows = axes[-1], tuple(axis + 1 for axis in axes)
+    order = (*(i for i in range(len(shape)) if i != inner), inner)
+    if fixed.all(axis=axes).any():
         raise ModelError(
             f"cannot compile node {node.source or node.output} (softmax) for encrypted data: its constant mask must keep at "
             "least one argument of each row"
         )
     if fixed.any():
         others = np.where(fixed, -np.inf, np.asarray(seen, np.float64))
-        far = np.asarray(seen, np.float64) < others.max(axis=axis + 1, keepdims=True) + _FIXED
+        far = np.asarray(seen, np.float64) < others.max(axis=rows, keepdims=True) + _FIXED
         fixed = fixed & far.all(axis=0)
         seen = np.where(fixed, -np.inf, seen)
-    rows = np.asarray(seen, np.float64).max(axis=axis + 1, keepdims=True).max(axis=0)
-    largest = np.where(np.isfinite(rows), rows, 0.0)  # 0: a row that is masked in all samples
-    halvings = _halvings(node, np.moveaxis(seen - largest, axis + 1, -1))
+    most = np.asarray(seen, np.float64).max(axis=rows, keepdims=True).max(axis=0)
+    largest = np.where(np.isfinite(most), most, 0.0)  # 0: a row that is masked in all samples
+    halvings = _halvings(node, seen - largest, rows)
     scale = 2.0**-halvings
     offset = -scale * np.broadcast_to(largest, shape)
     factor = np.where(fixed, 0.0, scale) if fixed.any() else np.float64(scale)
@@ -251,27 +284,30 @@ def weights_of(
         if writer.shape(mask) != shape:
             mask = writer.put("broadcast", (mask,), shape, shape=shape)
         part = writer.put("multiply", (part, mask), shape)
-    ones = np.ones((shape[axis], shape[axis]))
+    ones = np.ones((shape[inner], shape[inner]))
     for i in range(halvings + 1):
-        total = writer.turned(writer.summed(writer.turned(part, order), ones), tuple(int(k) for k in np.argsort(order)))
+        total = part
+        if len(axes) > 1:
+            total = writer.put("sum", (part,), (1, *shape[1:]), axes=(axes[0],), keepdims=True)
+        total = writer.turned(writer.summed(writer.turned(total, order), ones), tuple(int(k) for k in np.argsort(order)))
         part = writer.put("multiply", (part, writer.function(total, "reciprocal", "inverse sum")), shape)
         if i < halvings:
             part = writer.function(part, "square", "square")
     return part
 
 
-def _halvings(node: Node, arguments: Array) -> int:
-    """Returns k such that the sums of exp(arguments / 2^k) along the last axis have a small ratio. Masked arguments are
+def _halvings(node: Node, arguments: Array, axes: tuple[int, ...]) -> int:
+    """Returns k such that the sums of exp(arguments / 2^k) along some axes have a small ratio. Masked arguments are
     -infinity."""
     inside = np.isfinite(arguments)
-    if np.isnan(arguments).any() or np.isposinf(arguments).any() or not inside.any(axis=-1).all():
+    if np.isnan(arguments).any() or np.isposinf(arguments).any() or not inside.any(axis=axes).all():
         raise ModelError(
             f"cannot compile node {node.source or node.output} (softmax): its arguments must be finite on the calibration "
             "samples, and each row must have an argument that is not masked"
         )
     span = float(np.ptp(arguments[inside]))
     for k in range(_SQUARINGS + 1):
-        sums = np.exp(arguments / 2**k).sum(axis=-1)
+        sums = np.exp(arguments / 2**k).sum(axis=axes)
         if sums.max() <= _RATIO * sums.min() and span <= _SPAN * 2**k:
             return k
     raise ModelError(

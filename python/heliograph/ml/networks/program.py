@@ -32,6 +32,7 @@ _MATRIX_SHARE = 0.65  # share of the free memory that encoded matrices may take,
 _WORK = 16  # tensors that a call holds at a time: values, powers of an argument, parts of matrices
 _ROOM_SHARE = 0.9  # of the room that bounds of outputs may take
 _UNIT_ROUNDS = 4  # of the search of units
+_SHARES = 1.05  # largest sum of the weights of a softmax, whose inverse sums are approximated
 _PAIRED = 0.5  # factor of matrices of paired groups, whose parts are doubled
 
 
@@ -154,8 +155,48 @@ class Circuit:
             else self._transformed(cut.name, m, 1.0, place.form, values[m.source], False)
             for m in self.design.maps[cut.name]
         )
-        y = with_errors((one * two).within((-1.0, 1.0)), (math.nan, _ARGUMENT_ERROR))
+        if cut.is_contraction:
+            y = self._contracted(cut.name, one, two, place.form)
+        else:
+            second = self.design.maps[cut.name][1]
+            y = one * (two if second.copies == 1 else concatenate([two] * second.copies))
+            y = with_errors(y.within((-1.0, 1.0)), (math.nan, _ARGUMENT_ERROR))
         return _lowered(self._bootstrapped(cut.name, y, 1.0, place.value) if place.after else y, place.value)
+
+    def _contracted(self, name: str, one: Any, two: Any, level: int) -> Any:
+        """Returns a product of attention: for each block of ciphertexts of the scores, the sum over all versions of the first
+        factor times the second one, rotated. The operands are at `level`; the result is two levels lower."""
+        c, (key, skew_key) = self.design.contractions[name], self._contraction_keys(name)
+        shape, each = (len(c.spread), 1), self.design.layouts[name].ciphertexts // (1 if c.sums_blocks else c.blocks)
+        spread = self._transform(key, c.spread, self._contraction_factor(name), level, shape)
+        turned = self._transform(skew_key, {(0, 0): c.skew}, 1.0, level, (1, 1))(two)
+        parts = []
+        versions = None if c.sums_blocks else spread(one.reshape(1, *one.shape))
+        for a, steps in enumerate(c.steps):
+            if versions is None or c.sums_blocks:
+                block = one[a * each : (a + 1) * each]
+                versions = spread(block.reshape(1, *block.shape))
+            parts.append(versions.inner_product(turned.rotate(list(steps)), 0, 1))
+        if not c.sums_blocks:
+            # The activation that reads scores has a guard.
+            y = (parts[0] if len(parts) == 1 else concatenate(parts)).within((-1.0, 1.0))
+        else:
+            # Weights of a softmax are shares, so a sum of weighted values is at most the largest value.
+            y = parts[0]
+            for part in parts[1:]:
+                y = y + part
+            bound = _SHARES * self.units.values[self.design.maps[name][1].source] / self.units.values[name]
+            y = y.within((-bound, bound))
+        return with_errors(y, (math.nan, _ARGUMENT_ERROR))
+
+    def _contraction_keys(self, name: str) -> tuple[_Key, _Key]:
+        one, two = self.design.maps[name]
+        return (name, one.source, "spread"), (name, two.source, "skew")
+
+    def _contraction_factor(self, name: str) -> float:
+        """Returns the factor of the masks of a product of attention: the units of the factors over that of the product."""
+        one, two = (self.units.values[m.source] for m in self.design.maps[name])
+        return one * two / self.units.values[name]
 
     @cached_property
     def _factors(self) -> dict[str, str]:
@@ -285,6 +326,8 @@ class Circuit:
         fitted = self.polynomials.get(name)
         if fitted is not None:
             return float(fitted(np.array([(fitted.low + fitted.high) / 2]))[0])
+        if name in self.design.contractions:
+            return 0.0
         maps = self.design.maps.get(name, ())
         return math.prod(0.0 if m.factor is None else self._unused_value(m.source) for m in maps) if maps else 0.0
 
@@ -313,8 +356,13 @@ class Circuit:
             return
         for cut in self.network.cuts:
             if cut.is_product:
+                level = self.plan.places[cut.name].form
                 for m in self.design.maps[cut.name]:
-                    self._encode(cut.name, (m,), self.units.values[m.source], self.plan.places[cut.name].form, False)
+                    self._encode(cut.name, (m,), self.units.values[m.source], level, False)
+                if cut.is_contraction:
+                    c, (key, skew_key) = self.design.contractions[cut.name], self._contraction_keys(cut.name)
+                    self._transform(key, c.spread, self._contraction_factor(cut.name), level, (len(c.spread), 1))
+                    self._transform(skew_key, {(0, 0): c.skew}, 1.0, level, (1, 1))
             elif cut.form is not None:
                 half = self.units.arguments[cut.name][1]
                 place = self.plan.places[cut.name]
@@ -338,13 +386,15 @@ class Circuit:
             self.compact = is_large(nbytes, self.parameters.free_memory)
         return self.compact
 
-    def _transform(self, key: _Key, blocks: Blocks, unit: float, level: int) -> Any:
-        """Returns an encoded matrix: one of `LinearTransform`, or of `BlockTransform` for tensors of several ciphertexts."""
+    def _transform(self, key: _Key, blocks: Blocks, unit: float, level: int, shape: tuple[int, int] | None = None) -> Any:
+        """Returns an encoded matrix: one of `LinearTransform`, or of `BlockTransform` for tensors of several ciphertexts.
+
+        `shape` has the ciphertexts of output and input, by default those of the layouts."""
         if key in self._encoded:
             return self._encoded[key]
         layouts = self.design.layouts
         target = layouts[key[0]] if key[0] else self.design.output
-        shape = target.ciphertexts, layouts[key[1]].ciphertexts
+        shape = (target.ciphertexts, layouts[key[1]].ciphertexts) if shape is None else shape
         made = transform_of(self.parameters, blocks, shape, unit, level, self._is_compact())
         if not self.lean:
             self._encoded[key] = made
@@ -385,7 +435,7 @@ def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
     total = 0
     for result, above, matrix in matrices(design, plan):
         words = p._core.level_limbs(min(result + above, p.levels)) + special
-        total += matrix.count * 2 * matrix.period * words * p.word_size // 8
+        total += matrix.count * 2 * matrix.span * words * p.word_size // 8
     forms = [(design.layouts[name], plan.places[name].form) for name in design.maps]
     for layout, level in (*forms, (design.output, plan.output)):
         total += layout.ciphertexts * p.n * p._core.level_limbs(level) * p.word_size // 8
@@ -399,6 +449,9 @@ def matrices(design: Design, plan: Plan) -> Iterator[tuple[int, int, Diagonals]]
         for m in maps:
             for above, matrix in m.parts(place is not None and place.filled):
                 yield (plan.output if place is None else place.form), above, matrix
+        if place is not None and name in design.contractions:
+            for matrix in design.contractions[name].matrices:
+                yield place.form - 1, 1, matrix
 
 
 def level_rotations(parameters: ckks.Parameters, design: Design, plan: Plan) -> dict[int, list[int]]:
@@ -407,6 +460,8 @@ def level_rotations(parameters: ckks.Parameters, design: Design, plan: Plan) -> 
     for result, above, matrix in matrices(design, plan):
         steps.setdefault(result + above, set()).update(matrix.rotations)
         steps.setdefault(result, set()).update(matrix.folds)
+    for name, made in design.contractions.items():
+        steps.setdefault(plan.places[name].form - 1, set()).update(made.rotations)
     for level in sorted(steps, reverse=True):
         high, low = steps.get(level, set()), steps.get(level - 1, set())
         each, less = level_key_bytes(parameters, level), level_key_bytes(parameters, max(1, level - 1))
@@ -429,7 +484,9 @@ def transform_of(
     some = next(iter(blocks.values()))
     period = some.period if some.period < parameters.slots else None
     by_input = sorted(blocks.items(), key=lambda item: item[0][::-1])  # the triplets of an input are made once
-    made = {name: _entries(diagonals, unit) for name, diagonals in by_input}
+    values = {name: diagonals.values() for name, diagonals in by_input}
+    span = _span(list(values.values()))
+    made = {name: _entries(blocks[name], values.pop(name)[:, :span], unit) for name in list(values)}
     if shape == (1, 1):
         return ckks.LinearTransform.from_diagonals(
             parameters, made[0, 0], period=period, level=level, baby=some.baby, compact=compact
@@ -438,10 +495,21 @@ def transform_of(
     return ckks.BlockTransform(parameters, table, period=period, level=level, baby=some.baby, compact=compact)
 
 
-def _entries(diagonals: Diagonals, unit: float) -> dict[int, Floats]:
+def _span(values: list[Floats]) -> int:
+    """Returns the number of slots with which all diagonals repeat: the plaintexts then take less memory.
+
+    >>> _span([np.array([[1.0, 2.0, 1.0, 2.0]])])
+    2
+    """
+    span = max(some.shape[1] for some in values)
+    while span > 1 and all(np.array_equal(some[:, : span // 2], some[:, span // 2 : span]) for some in values):
+        span //= 2
+    return span
+
+
+def _entries(diagonals: Diagonals, values: Floats, unit: float) -> dict[int, Floats]:
     """Returns diagonals times a factor, by their numbers."""
-    values = diagonals.values()
-    values *= unit
+    values = values * unit
     return {int(k): values[i] for i, k in enumerate(diagonals.numbers)}
 
 
@@ -480,7 +548,11 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
     factors = {m.source for cut in network.cuts if cut.is_product for m in design.maps[cut.name]}
     for cut in network.cuts:
         if cut.is_product:
-            values[cut.name] = math.prod(values[m.source] for m in design.maps[cut.name])
+            unit = math.prod(values[m.source] for m in design.maps[cut.name])
+            if cut.is_contraction:
+                unit *= design.contractions[cut.name].terms
+                unit = next(iter(_wanted(cut, design, arguments)), unit)
+            values[cut.name] = unit
             continue
         if cut.node is not None and cut.is_linear:
             values[cut.name] = arguments[cut.name][1]
@@ -489,17 +561,22 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
         if cut.name in factors:  # in [-1, 1], so that the product is, too
             values[cut.name] = top
             continue
-        wanted = [
-            arguments[user][1] / m.factor
-            for user, maps in design.maps.items()
-            if user in arguments
-            for m in maps
-            if m.source == cut.name and m.factor is not None and m.factor > 0
-        ]
+        wanted = _wanted(cut, design, arguments)
         wanted += [output / m.factor for m in design.output_maps if m.source == cut.name and m.factor]
         near = [w for w in wanted if top / 2 <= w <= 32 * top]
         values[cut.name] = near[0] if near else top
     return Units(values, arguments, output)
+
+
+def _wanted(cut: Cut, design: Design, arguments: Mapping[str, tuple[float, float]]) -> list[float]:
+    """Returns the units of a value with which the arguments that add it in place need no multiplication."""
+    return [
+        arguments[user][1] / m.factor
+        for user, maps in design.maps.items()
+        if user in arguments
+        for m in maps
+        if m.source == cut.name and m.factor is not None and m.factor > 0
+    ]
 
 
 def with_room(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from heliograph.ml.graph import Node, Shape
-from heliograph.ml.networks.layouts import Digits, Layout, power
+from heliograph.ml.networks.layouts import Digits, Layout, period_of, power
 
 _MOST = 4  # layouts that are kept for one value
 
@@ -49,33 +49,57 @@ def _dense(_: Node, layout: Layout, shape: Shape) -> list[Layout]:
 
 
 def _reshape(_: Node, layout: Layout, shape: Shape) -> list[Layout]:
-    """The digits of all axes in order are divided among the new axes."""
-    pending: list[tuple[int, int]] = []  # the lowest digit last
-    for length, digits in zip(layout.shape, layout.digits, strict=True):
-        sizes = [size for size, _ in digits[:-1]]
-        inner = math.prod(sizes)
-        if length % inner:
+    """Neighbouring axes become neighbouring axes of as many values, and their digits are divided among these."""
+    digits: list[Digits] = [((1, 1),)] * len(shape)
+    for before, after in _groups(layout.shape, shape):
+        made = _divided([(layout.shape[i], layout.digits[i]) for i in before], [shape[i] for i in after])
+        if made is None:
             return []
-        own = [*digits[:-1], (length // inner, digits[-1][1])]
-        pending += [digit for digit in reversed(own) if digit[0] > 1]
-    axes: list[Digits] = []
-    for length in reversed(shape):
+        for axis, own in zip(after, made, strict=True):
+            digits[axis] = own
+    return [_made(shape, tuple(digits), layout)]
+
+
+def _groups(before: Shape, after: Shape) -> Iterator[tuple[list[int], list[int]]]:
+    """Yields the least runs of axes of both shapes that have as many values, without axes of length 1. The innermost axis
+    comes first.
+
+    >>> list(_groups((8, 4, 3), (8, 12)))
+    [([2, 1], [1]), ([0], [0])]
+    """
+    old, new = ([i for i, n in enumerate(s) if n > 1][::-1] for s in (before, after))
+    while old and new:
+        ours, theirs = [old.pop(0)], [new.pop(0)]
+        while (a := math.prod(before[i] for i in ours)) != (b := math.prod(after[i] for i in theirs)):
+            some, rest = (ours, old) if a < b else (theirs, new)
+            some.append(rest.pop(0))
+        yield ours, theirs
+
+
+def _divided(axes: list[tuple[int, Digits]], lengths: list[int]) -> list[Digits] | None:
+    """Divides the digits of axes among axes of other lengths, the innermost one first. The highest digit of the outermost
+    axis may be partly used, such as that of 12 heads in two ciphertexts of 8. Returns None if digits do not divide."""
+    pending: list[tuple[int, int]] = []  # the highest digit last
+    for i, (length, digits) in enumerate(axes):
+        inner = math.prod(size for size, _ in digits[:-1])
+        if length % inner and i < len(axes) - 1:
+            return None
+        pending += [digit for digit in (*digits[:-1], (-(-length // inner), digits[-1][1])) if digit[0] > 1]
+    made: list[Digits] = []
+    for length in lengths[:-1]:
         taken: list[tuple[int, int]] = []
         left = length
         while left > 1:
-            if not pending:
-                return []
-            size, distance = pending.pop()
+            size, distance = pending.pop(0) if pending else (1, 1)
             part = math.gcd(size, left)
-            if part in (size, left) and part > 1:
-                taken.append((part, distance))
-                left //= part
-                if size > part:
-                    pending.append((size // part, distance * part))
-            else:
-                return []
-        axes.append(tuple(taken) or ((1, 1),))
-    return [_made(shape, tuple(reversed(axes)), layout)] if not pending else []
+            if part == 1 or part not in (size, left):
+                return None
+            taken.append((part, distance))
+            left //= part
+            if size > part:
+                pending.insert(0, (size // part, distance * part))
+        made.append(tuple(taken))
+    return [*made, tuple(pending)] if pending else None
 
 
 def _transpose(node: Node, layout: Layout, shape: Shape) -> list[Layout]:
@@ -119,7 +143,7 @@ def _sum(node: Node, layout: Layout, shape: Shape) -> list[Layout]:
 def _made(shape: Shape, digits: tuple[Digits, ...], layout: Layout) -> Layout:
     """Returns a layout with the least period for its digits."""
     top = 1 + sum(_largest(length, own) for length, own in zip(shape, digits, strict=True))
-    return Layout(shape, digits, power(top), layout.slots, layout.share)
+    return Layout(shape, digits, period_of(top, layout.slots), layout.slots, layout.share)
 
 
 def _largest(length: int, digits: Digits) -> int:

@@ -181,6 +181,10 @@ def plan_of(
         if cut.form is None:
             steps.append(Step(cut.name, 0, 0, count, ()))
             continue
+        if cut.is_contraction:
+            reads = _contraction_reads(design, cut.name)
+            steps.append(Step(cut.name, 2, 1, count, reads, is_product=True))
+            continue
         if cut.is_product:
             factors = tuple(
                 (m.source, int(m.factor is None), float(sum(d.count for _, d in m.parts())), m.turns())
@@ -196,6 +200,19 @@ def plan_of(
         steps.append(Step(cut.name, fitted.depth, products, count, reads, filled, is_linear=cut.is_linear))
     output = Step("", 0, 0, design.output.ciphertexts, _reads(design.output_maps, units, units.output, columns))
     return place(steps, output, limits)
+
+
+def _contraction_reads(design: Design, name: str) -> Reads:
+    """Returns the maps and rotations of both factors of a product of attention for the search of levels."""
+    made, (one, two) = design.contractions[name], design.maps[name]
+    counts = [design.layouts[m.source].ciphertexts * design.groups for m in (one, two)]
+    versions = len(made.spread)
+    turns = [versions * counts[0], (made.skew.turns + len(made.rotations)) * counts[1]]
+    diagonals = [versions * counts[0], made.skew.count * counts[1]]
+    return tuple(
+        (m.source, int(m.factor is None), float(some + sum(d.count for _, d in m.parts())), turned + m.turns())
+        for m, some, turned in zip((one, two), diagonals, turns, strict=True)
+    )
 
 
 def _reads(maps: tuple[Map, ...], units: Units, half: float, columns: int, filled: bool = False) -> Reads:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from heliograph import ckks
 from heliograph.ckks.parameters import BOOTSTRAPPING
 from heliograph.ml.graph import Node
 from heliograph.ml.networks.cuts import Network
-from heliograph.ml.networks.evaluation import batches, evaluate
+from heliograph.ml.networks.evaluation import batches, evaluate, evaluate_more, evaluated
 from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.placing import Plan
 
@@ -73,6 +74,27 @@ class Simulator:
                 parts.append(evaluate(self._graph, part, approximated)[self._network.result])
             start += len(part)
         return np.concatenate(parts), {name: np.concatenate(found) for name, found in beyond.items()}
+
+
+def outputs_alone(
+    network: Network, polynomials: Mapping[str, Polynomial], samples: npt.NDArray[Any]
+) -> dict[str, npt.NDArray[Any]]:
+    """Returns the outputs [count, ...] with one polynomial each, and exact functions elsewhere, by the cut's name."""
+    graph = network.upto(network.result)
+    values: dict[str, npt.NDArray[Any]] = {graph.inputs[0]: np.asarray(samples, dtype=np.float32)}
+    made = {}
+    for i, node in enumerate(graph.nodes):
+        after = replace(graph, nodes=graph.nodes[i + 1 :])
+        needed = {name for later in after.nodes for name in later.inputs} | set(graph.outputs)
+        fitted = polynomials.get(node.output)
+        argument = values[node.inputs[0]] if fitted is not None else None
+        values = evaluate_more(replace(graph, nodes=(node,)), values)
+        values = {name: x for name, x in values.items() if name in needed}
+        if fitted is not None and argument is not None:
+            with np.errstate(all="ignore"):
+                alone = {**values, node.output: fitted(argument)}
+            made[node.output] = evaluated(after, alone)[network.result]
+    return made
 
 
 def noise_of(parameters: ckks.Parameters, plan: Plan) -> dict[str, float]:

@@ -2,26 +2,28 @@
 
 A map is a list of triplets (output index, input index, weight). Each operation transforms the output index of the triplets
 that it receives, so no dense matrix is made. `Terms` holds all triplets of a map. `Deferred` makes the triplets of a large
-map again for each use, in parts of some inputs.
+map again for each use, in parts of some inputs. `Alike` holds one matrix for all indices along an axis, such as the
+tokens of a dense layer.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from heliograph.ml.graph import Node, Shape, floats
+from heliograph.ml.graph import Shape
 
 Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 MOST_WHOLE = 3 << 20  #: maximum triplets of a map that is kept as `Terms`
-_PART = 1 << 21  # triplets in a part of a larger map
+PART = 1 << 21  #: triplets in a part of a larger map
+MOST_MATRIX = 1 << 26  #: entries of the matrix of an `Alike`
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,11 @@ class Terms:
         return len(self.rows)
 
     @property
+    def stored(self) -> int:
+        """Number of weights in memory, or that are made for each use."""
+        return self.count
+
+    @property
     def is_zero(self) -> bool:
         """Whether the map has no triplets."""
         return not len(self.rows)
@@ -143,9 +150,9 @@ class Terms:
         >>> one.plus(one).joined().weights
         array([2.])
         """
-        if isinstance(other, Deferred) or self.count + other.count > MOST_WHOLE:
-            return _sum_of(self, other)
-        return self._with(other)
+        if not isinstance(other, Terms):
+            return other.plus(self)
+        return _sum_of(self, other) if self.count + other.count > MOST_WHOLE else self._with(other)
 
     def _with(self, other: Terms) -> Terms:
         return Terms(
@@ -193,7 +200,7 @@ class Deferred:
     def parts(self, inputs: Mask | None = None) -> Iterator[Terms]:
         """Yields the triplets of some inputs, or all of them, in parts with one triplet for each pair of indices."""
         chosen = np.arange(self.columns) if inputs is None else np.flatnonzero(inputs)
-        each = max(1, self.columns * _PART // max(1, self.count))
+        each = max(1, self.columns * PART // max(1, self.count))
         for start in range(0, len(chosen), each):
             part = np.zeros(self.columns, dtype=np.bool_)
             part[chosen[start : start + each]] = True
@@ -210,6 +217,11 @@ class Deferred:
     def joined(self) -> LinearMap:
         """Returns the map itself: its parts are joined."""
         return self
+
+    @property
+    def stored(self) -> int:
+        """Number of weights in memory, or that are made for each use."""
+        return self.count
 
     @property
     def is_zero(self) -> bool:
@@ -237,128 +249,156 @@ class Deferred:
         return Terms(self.shape, self.columns, none, none, np.zeros(0))
 
 
-LinearMap = Terms | Deferred
+@dataclass(frozen=True)
+class Alike:
+    """A linear map that is the same for each index along one axis of its output, such as a dense layer for each token.
+
+    The matrix of one index stands for all of them, so that maps of 10^8 weights take megabytes, and their diagonals repeat.
+    Rows are the outputs of an index in row-major order of the other axes.
+
+    >>> twice = Alike((2, 1), 0, np.array([[0, 1], [2, 3]]), np.array([[1.0, 1.0]]))
+    >>> twice.apply(np.array([1.0, 2.0, 3.0, 4.0]))
+    array([3., 7.])
+    """
+
+    shape: Shape  #: shape of the output
+    axis: int  #: the axis of the output
+    inputs: Indices = field(repr=False)  #: flattened input indices [indices along the axis, columns of the matrix]
+    matrix: Floats = field(repr=False)  #: [outputs, inputs] of one index
+
+    @property
+    def repeats(self) -> int:
+        """Number of indices along the axis."""
+        return len(self.inputs)
+
+    @property
+    def rest(self) -> Shape:
+        """Shape of the outputs of one index."""
+        return (*self.shape[: self.axis], *self.shape[self.axis + 1 :])
+
+    @property
+    def columns(self) -> int:
+        """Number of values of the input."""
+        return self.inputs.size
+
+    @property
+    def count(self) -> int:
+        """Number of triplets."""
+        return self.repeats * int(np.count_nonzero(self.matrix))
+
+    @property
+    def stored(self) -> int:
+        """Number of weights in memory, or that are made for each use."""
+        return self.matrix.size
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the map has no triplets."""
+        return not self.matrix.any()
+
+    @property
+    def outputs(self) -> Indices:
+        """Flattened output indices [indices along the axis, rows of the matrix]."""
+        every = np.arange(math.prod(self.shape), dtype=np.int64).reshape(self.shape)
+        return np.moveaxis(every, self.axis, 0).reshape(self.repeats, -1)
+
+    def one(self) -> tuple[Indices, Indices, Floats]:
+        """Returns the rows, columns and weights of the matrix that are not zero."""
+        rows, cols = (index.astype(np.int64) for index in np.nonzero(self.matrix))
+        return rows, cols, self.matrix[rows, cols]
+
+    def of(self, inputs: Mask) -> Terms:
+        """Returns the triplets of some inputs.
+
+        >>> twice = Alike((2, 1), 0, np.array([[0, 1], [2, 3]]), np.ones((1, 2)))
+        >>> twice.of(np.array([False, False, True, True])).rows
+        array([1, 1])
+        """
+        wanted = inputs[self.inputs]
+        some, used = wanted.any(axis=1), wanted.any(axis=0)
+        rows, cols, weights = self.one()
+        rows, cols, weights = rows[used[cols]], cols[used[cols]], weights[used[cols]]
+        outer, inner = self.outputs[some][:, rows].ravel(), self.inputs[some][:, cols].ravel()
+        keep = inputs[inner]
+        every = np.tile(weights, int(some.sum()))
+        return Terms(self.shape, self.columns, outer[keep], inner[keep], every[keep], 1)
+
+    def parts(self, inputs: Mask | None = None) -> Iterator[Terms]:
+        """Yields the triplets of some inputs, or all of them, in parts."""
+        yield from self._deferred().parts(inputs)
+
+    def _deferred(self) -> Deferred:
+        return Deferred(self.shape, self.columns, self.count, self.of)
+
+    def _expanded(self) -> LinearMap:
+        return self.of(np.ones(self.columns, dtype=np.bool_)) if self.count <= PART else self._deferred()
+
+    def pushed(self, push: Callable[[Terms], Terms], shape: Shape, count: int) -> LinearMap:
+        """Returns the map after an operation on triplets, `push`. `count` is the most triplets that the result can have."""
+        return self._expanded().pushed(push, shape, count)
+
+    def plus(self, other: LinearMap) -> LinearMap:
+        """Returns the sum of two maps of one shape.
+
+        >>> one = Alike((1,), 0, np.zeros((1, 1), np.int64), np.ones((1, 1)))
+        >>> one.plus(one).matrix
+        array([[2.]])
+        """
+        found = other if isinstance(other, Alike) else along(other, self.axis)
+        if found is not None and found.axis == self.axis and np.array_equal(found.inputs, self.inputs):
+            return replace(self, matrix=self.matrix + found.matrix)
+        return self._expanded().plus(other._expanded() if isinstance(other, Alike) else other)
+
+    def joined(self) -> Alike:
+        """Returns the map itself, which has one weight for each pair of indices."""
+        return self
+
+    def short(self) -> Alike:
+        """Returns the map itself."""
+        return self
+
+    def without_weights(self) -> Terms:
+        """Returns a map of the same shapes without triplets."""
+        none = np.zeros(0, dtype=np.int64)
+        return Terms(self.shape, self.columns, none, none, np.zeros(0))
+
+    def factor(self) -> float | None:
+        """Returns the number by which the map multiplies each value in place; None for any other map."""
+        size, number = len(self.matrix), float(self.matrix[0, 0])
+        if self.matrix.shape != (size, size) or not np.array_equal(self.matrix, number * np.eye(size)):
+            return None
+        return number if np.array_equal(self.inputs, self.outputs) else None
+
+    def apply(self, values: Floats) -> Floats:
+        """Returns the map of one flattened tensor."""
+        made = np.zeros(math.prod(self.shape))
+        made[self.outputs] = values[self.inputs] @ self.matrix.T
+        return made
+
+
+def along(terms: LinearMap, axis: int) -> Alike | None:
+    """Returns a map that multiplies values in place as a map that is the same for each index along an axis; None for other
+    maps, and if the numbers differ along the axis.
+
+    >>> along(Terms.identity((2, 2)), 0).matrix
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    size = terms.columns // terms.shape[axis]
+    if not isinstance(terms, Terms) or size * size > MOST_MATRIX or math.prod(terms.shape) != terms.columns:
+        return None
+    if terms.distinct < 1 or not np.array_equal(terms.rows, terms.cols):
+        return None
+    every = np.arange(terms.columns, dtype=np.int64).reshape(terms.shape)
+    index = np.moveaxis(every, axis, 0).reshape(-1, size)
+    numbers = np.zeros(terms.columns)
+    numbers[terms.rows] = terms.weights
+    numbers = numbers[index]
+    return Alike(terms.shape, axis, index, np.diag(numbers[0])) if (numbers == numbers[0]).all() else None
+
+
+LinearMap = Terms | Deferred | Alike
 
 
 def _sum_of(a: LinearMap, b: LinearMap) -> Deferred:
     return Deferred(a.shape, a.columns, a.count + b.count, lambda inputs: a.of(inputs)._with(b.of(inputs)))
-
-
-def _positions(terms: Terms) -> tuple[Indices, ...]:
-    return tuple(np.asarray(i, dtype=np.int64) for i in np.unravel_index(terms.rows, terms.shape))
-
-
-def _moved(terms: Terms, shape: Shape, index: tuple[Indices, ...], keep: npt.NDArray[np.bool_] | None = None) -> Terms:
-    """Returns the triplets with other output indices; `keep` selects triplets first."""
-    rows = np.asarray(np.ravel_multi_index(index, shape), dtype=np.int64) if len(index[0]) else terms.rows[:0]
-    if keep is None:
-        return Terms(shape, terms.columns, rows, terms.cols, terms.weights, terms.distinct)
-    return Terms(shape, terms.columns, rows, terms.cols[keep], terms.weights[keep], terms.distinct)
-
-
-def _dense(node: Node, terms: Terms, shape: Shape) -> Terms:
-    weight = floats(node.attributes["weight"])
-    outputs, inputs = weight.shape
-    lead, feature = terms.rows // inputs, terms.rows % inputs
-    rows = (lead[:, None] * outputs + np.arange(outputs)).ravel()
-    weights = (terms.weights[:, None] * weight.T[feature]).ravel()
-    return Terms(shape, terms.columns, rows, np.repeat(terms.cols, outputs), weights, terms.distinct // 2)
-
-
-def _convolution(node: Node, terms: Terms, shape: Shape) -> Terms:
-    a = node.attributes
-    weight, groups = floats(a["weight"]), int(a["groups"])
-    outputs, per, high, wide = weight.shape
-    each = outputs // groups
-    channel, row, column = _positions(terms)
-    (down, across), (top, left) = a["strides"], a["pads"][:2]
-    spread = a.get("dilations", (1, 1))
-    parts = []
-    for y in range(high):
-        for x in range(wide):
-            at_row, at_column = row + top - y * spread[0], column + left - x * spread[1]
-            keep = (at_row % down == 0) & (at_column % across == 0) & (at_row >= 0) & (at_column >= 0)
-            keep &= (at_row // down < shape[1]) & (at_column // across < shape[2])
-            group, inner = channel[keep] // per, channel[keep] % per
-            out = (group * each)[:, None] + np.arange(each)
-            taps = weight[out, inner[:, None], y, x]
-            place = (at_row[keep] // down * shape[2] + at_column[keep] // across)[:, None]
-            rows = (out * (shape[1] * shape[2]) + place).ravel()
-            weights = (terms.weights[keep][:, None] * taps).ravel()
-            parts.append((rows, np.repeat(terms.cols[keep], each), weights))
-    rows, cols, weights = (np.concatenate([p[i] for p in parts]) for i in range(3))
-    return Terms(shape, terms.columns, rows, cols, weights, terms.distinct // 2)
-
-
-def _scale(node: Node, terms: Terms, shape: Shape) -> Terms:
-    factor = np.broadcast_to(floats(node.attributes["factor"]), shape).ravel()
-    return Terms(shape, terms.columns, terms.rows, terms.cols, terms.weights * factor[terms.rows], terms.distinct)
-
-
-def _reshape(node: Node, terms: Terms, shape: Shape) -> Terms:
-    return Terms(shape, terms.columns, terms.rows, terms.cols, terms.weights, terms.distinct)
-
-
-def _transpose(node: Node, terms: Terms, shape: Shape) -> Terms:
-    index = _positions(terms)
-    return _moved(terms, shape, tuple(index[int(axis)] for axis in node.attributes["permutation"]))
-
-
-def _slice(node: Node, terms: Terms, shape: Shape) -> Terms:
-    index, keep = [], np.ones(len(terms.rows), dtype=bool)
-    for at, length, (start, stop, step) in zip(_positions(terms), terms.shape, node.attributes["slices"], strict=True):
-        taken = range(length)[slice(start, stop, step)]
-        place = np.full(length, -1, dtype=np.int64)
-        place[np.asarray(taken, dtype=np.int64)] = np.arange(len(taken))
-        index.append(place[at])
-        keep &= place[at] >= 0
-    return _moved(terms, shape, tuple(i[keep] for i in index), keep)
-
-
-def _pad(node: Node, terms: Terms, shape: Shape) -> Terms:
-    pads = node.attributes["pads"]
-    return _moved(terms, shape, tuple(at + int(before) for at, (before, _) in zip(_positions(terms), pads, strict=True)))
-
-
-def _sum(node: Node, terms: Terms, shape: Shape) -> Terms:
-    rank = len(terms.shape)
-    axes = {int(a) % rank for a in np.atleast_1d(node.attributes["axes"])}
-    index = tuple(at for axis, at in enumerate(_positions(terms)) if axis not in axes)
-    if bool(node.attributes["keepdims"]):
-        index = tuple(np.zeros_like(at) if axis in axes else at for axis, at in enumerate(_positions(terms)))
-    distinct = terms.distinct if terms.distinct == 2 else 0
-    rows = np.asarray(np.ravel_multi_index(index, shape), np.int64) if index and len(index[0]) else np.zeros_like(terms.rows)
-    return Terms(shape, terms.columns, rows, terms.cols, terms.weights, distinct)
-
-
-def _shifts(node: Node, terms: Terms, shape: Shape) -> Terms:
-    count, axis = int(node.attributes["count"]), int(node.attributes["axis"])
-    index = [np.tile(at, count) for at in _positions(terms)]
-    shift = np.repeat(np.arange(count, dtype=np.int64), len(terms.rows))
-    index[axis] = (index[axis] - shift) % terms.shape[axis]
-    rows = np.asarray(np.ravel_multi_index((shift, *index), shape), dtype=np.int64) if len(shift) else terms.rows[:0]
-    return Terms(shape, terms.columns, rows, np.tile(terms.cols, count), np.tile(terms.weights, count), terms.distinct // 2)
-
-
-#: For each linear operation of one operand: the function of a node, triplets of its operand, and the result's shape.
-PUSHES: Mapping[str, Callable[[Node, Terms, Shape], Terms]] = {
-    "dense": _dense,
-    "convolution": _convolution,
-    "scale": _scale,
-    "reshape": _reshape,
-    "transpose": _transpose,
-    "slice": _slice,
-    "pad": _pad,
-    "shifts": _shifts,
-    "sum": _sum,
-}
-
-
-def concatenated(terms: Terms, shape: Shape, axis: int, offset: int) -> Terms:
-    """Returns the triplets of one operand of a concatenation, whose place along the axis starts at `offset`.
-
-    >>> concatenated(Terms.identity((1,)), (3,), 0, 2).rows
-    array([2])
-    """
-    index = _positions(terms)
-    return _moved(terms, shape, tuple(at + offset if i == axis % len(shape) else at for i, at in enumerate(index)))

@@ -1,0 +1,174 @@
+"""Products of attention as sums of products of rotated ciphertexts, and their layouts.
+
+Both operands have the tokens outermost, so that a rotation turns all tokens. With `width` places for a head, queries
+q[i, h, f] and scores y[s, h, i] share the places of token i and head h: feature f, and diagonal s = width * a + g in block a
+of ciphertexts at place g. Then
+
+- scores: y_a[i, h, g] = sum over t of q[i, h, g + t] k[i + width a + g, h, g + t];
+- values: y[i, h, f] = sum over a and t of w_a[i, h, f + t] v[i + width a + f + t, h, f].
+
+The first factor is a rotation by t with a mask. The second factor is a rotation of one skewed tensor, whose feature f is turned
+by f tokens. So a product takes one hoisted rotation, and a sum of products takes one relinearization.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from heliograph.ml.errors import ModelError
+from heliograph.ml.graph import Shape
+from heliograph.ml.networks.diagonals import Blocks, Diagonals, Entries, made_of
+from heliograph.ml.networks.layouts import Digits, Layout, power
+
+OPERATIONS = ("attention_scores", "attention_values")  #: operations of canonical graphs that become sums of products
+
+
+def is_direct(lead: Shape, count: int) -> bool:
+    """Tells whether attention with axes `lead` before its tokens can be such a sum: the number of tokens is a power of two.
+
+    >>> is_direct((1, 12), 128), is_direct((12,), 100)
+    (True, False)
+    """
+    return count & (count - 1) == 0 and sum(size > 1 for size in lead) <= 1
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Places of the operands of attention.
+
+    >>> heads = Heads((12,), 128, 32, 1 << 15)
+    >>> heads.distance, heads.blocks, heads.ciphertexts
+    (256, 4, 2)
+    """
+
+    lead: Shape  #: axes before the tokens; at most one of them is longer than 1: the heads
+    count: int  #: number of tokens, a power of two
+    width: int  #: places of a head, a power of two
+    slots: int
+    spaced: int = 0  #: distance of tokens in all tensors of the network; 0 to choose it
+
+    @property
+    def inner(self) -> int:
+        """Diagonals of the scores in one block of ciphertexts."""
+        return min(self.count, self.width)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of ciphertexts of the scores."""
+        return self.count // self.inner
+
+    @property
+    def distance(self) -> int:
+        """Distance of tokens in slots."""
+        if self.spaced:
+            return self.spaced
+        packed = power(math.prod(self.lead)) * self.width
+        return packed if self.blocks == 1 and packed * self.count <= self.slots else self.slots // self.count
+
+    @property
+    def ciphertexts(self) -> int:
+        """Ciphertexts of queries, keys or values."""
+        return -(-math.prod(self.lead) * self.width // self.distance)
+
+    @property
+    def period(self) -> int:
+        """Slots with which each ciphertext repeats."""
+        return self.distance * self.count
+
+    def require(self) -> None:
+        """Raises ModelError if a head has more places than there are slots for a token."""
+        if self.width > self.slots // self.count:
+            raise ModelError(
+                f"cannot compile attention over {self.count} tokens with heads of more than {self.slots // self.count} "
+                f"features: a token has {self.slots // self.count} of {self.slots:,} slots; use shorter sequences"
+            )
+
+    def _lead(self) -> tuple[Digits, ...]:
+        per, heads = self.distance // self.width, math.prod(self.lead)
+        own: Digits = ((heads, self.width),) if heads <= per else ((per, self.width), (self.ciphertexts, self.slots))
+        return tuple(own if size > 1 else ((1, 1),) for size in self.lead)
+
+    def operand(self, features: int) -> Layout:
+        """Returns the layout of queries, keys or values [*lead, count, features]."""
+        digits = (*self._lead(), ((self.count, self.distance),), ((features, 1),))
+        period = self.period if self.ciphertexts == 1 else self.ciphertexts * self.slots
+        return Layout((*self.lead, self.count, features), digits, period, self.slots)
+
+    def scores(self) -> Layout:
+        """Returns the layout of scores [count, *lead, count]."""
+        outer = ((self.blocks, self.ciphertexts * self.slots),) if self.blocks > 1 else ()
+        digits = (((self.inner, 1), *outer), *self._lead(), ((self.count, self.distance),))
+        total = self.blocks * self.ciphertexts
+        period = self.period if total == 1 else total * self.slots
+        return Layout((self.count, *self.lead, self.count), digits, period, self.slots)
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The steps of one product of attention."""
+
+    blocks: int  #: blocks of ciphertexts of the scores
+    #: Versions of the first factor: the rotation by t with its mask, by (version, 0). An output sums over them.
+    spread: Blocks
+    skew: Diagonals  #: turns feature f of the second factor by f tokens
+    steps: tuple[tuple[int, ...], ...]  #: rotations of the skewed factor, for each block and version
+    sums_blocks: bool  #: whether blocks are summed (values), instead of results of their own (scores)
+    terms: int  #: largest number of products that one result sums
+
+    @property
+    def rotations(self) -> tuple[int, ...]:
+        """Different rotations of the skewed factor."""
+        return tuple(sorted({step for steps in self.steps for step in steps} - {0}))
+
+    @property
+    def matrices(self) -> tuple[Diagonals, ...]:
+        """The matrices of both factors."""
+        return (*self.spread.values(), self.skew)
+
+    def interleaved(self, share: int) -> Contraction:
+        """Returns the same product for `share` interleaved samples."""
+        return replace(
+            self,
+            spread={name: d.interleaved(share) for name, d in self.spread.items()},
+            skew=self.skew.interleaved(share),
+            steps=tuple(tuple(step * share for step in steps) for steps in self.steps),
+        )
+
+
+def contraction_of(heads: Heads, features: int, sums_blocks: bool) -> Contraction:
+    """Returns the steps of scores, or of values with `sums_blocks`, for heads of `features` features.
+
+    >>> made = contraction_of(Heads((12,), 128, 32, 1 << 15), 32, False)
+    >>> len(made.spread), len(made.rotations)
+    (63, 251)
+    """
+    # Places of the result that are used, and places of the first factor.
+    results, sources = (features, heads.inner) if sums_blocks else (heads.inner, features)
+    period, place = heads.period, np.arange(heads.width)
+    spread, steps = {}, []
+    versions = range(1 - results, sources)
+    for version, t in enumerate(versions):
+        kept = np.flatnonzero((place < results) & (place + t >= 0) & (place + t < sources))
+        number = np.array([t % period])
+        turned = tuple(number.tolist()) if t else ()
+        spread[version, 0] = Diagonals(period, number, period, turned, (), _mask(number, kept), heads.width)
+    for a in range(heads.blocks):
+        tokens = [heads.inner * a + (t if sums_blocks else -t) for t in versions]
+        places = [0 if sums_blocks else t for t in versions]
+        steps.append(tuple((heads.distance * i + p) % period for i, p in zip(tokens, places, strict=True)))
+    every = np.arange(features)
+    numbers = every * heads.distance % period
+    skew = made_of(np.unique(numbers), period, (), lambda: iter([(numbers, every, np.ones(features))]), heads.width)
+    terms = heads.count if sums_blocks else features
+    return Contraction(heads.blocks, spread, skew, tuple(steps), sums_blocks, terms)
+
+
+def _mask(number: np.ndarray, kept: np.ndarray):
+    def entries() -> Iterator[Entries]:
+        yield np.repeat(number, len(kept)), kept, np.ones(len(kept))
+
+    return entries

@@ -1,0 +1,145 @@
+"""Layouts of networks with attention: of its operands, and of inputs of one vector for each token."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from heliograph.ml.graph import Node, Shape
+from heliograph.ml.networks.contraction import Heads
+from heliograph.ml.networks.cuts import Cut, Network
+from heliograph.ml.networks.layouts import Layout, packed, power, raster
+from heliograph.ml.networks.propagation import carried
+
+
+def spacing(network: Network, slots: int) -> dict[int, int]:
+    """Returns the distance of tokens in slots by the number of tokens, for attention over so many tokens and features that
+    the tensors of some layer take more than one ciphertext. Then all tensors have this distance, so that maps of one token
+    repeat for all tokens."""
+    made: dict[int, int] = {}
+    counts = {network.graph.shapes[cut.node.inputs[1]][-2] for cut in network.cuts if cut.is_contraction and cut.node}
+    for count in counts:
+        features = [cut.shape[-1] for cut in network.cuts if cut.shape[-2:-1] == (count,) and math.prod(cut.shape[:-2]) == 1]
+        if count * power(max(features, default=1)) > slots >= count:
+            made[count] = slots // count
+    return made
+
+
+def heads_of(cut: Cut, network: Network, slots: int) -> Heads:
+    """Returns the places of the operands of a product of attention. Raises ModelError if a head has too many features."""
+    assert cut.node is not None
+    (*lead, count, _) = network.graph.shapes[cut.node.inputs[1]]
+    made = Heads(tuple(lead), count, int(cut.node.attributes["width"]), slots, spacing(network, slots).get(count, 0))
+    made.require()
+    return made
+
+
+def operand_layouts(cut: Cut, heads: Heads, shapes: Mapping[str, Shape]) -> tuple[Layout, Layout, Layout]:
+    """Returns the layouts of both factors of a product of attention, and of the product."""
+    assert cut.node is not None
+    operand = heads.operand(shapes[cut.node.inputs[1]][-1])
+    return (
+        (operand, operand, heads.scores())
+        if cut.node.operation == "attention_scores"
+        else (heads.scores(), operand, operand)
+    )
+
+
+def fixed_layouts(network: Network, slots: int) -> dict[str, Layout]:
+    """Returns the layouts that products of attention require of cuts, by their names. The value that a factor moves has
+    the same places as the factor, so that the move is free. Other tensors of spaced tokens have these layouts, too."""
+    cuts = {cut.name: cut for cut in network.cuts}
+    found: dict[str, Layout] = {}
+    for cut in network.cuts:
+        if not cut.is_contraction or cut.form is None:
+            continue
+        heads = heads_of(cut, network, slots)
+        layouts = operand_layouts(cut, heads, network.graph.shapes)
+        for name, layout in zip((*cut.form.maps, cut.name), layouts, strict=True):
+            found.setdefault(name, layout)
+        for name in cut.form.maps:
+            source, layout = _before_moves(network, cuts[name], found[name])
+            if layout is not None and cuts[source].is_linear:
+                found.setdefault(source, layout)
+    for count, distance in spacing(network, slots).items():
+        for cut in network.cuts[1:]:
+            own = None if cut.name in found else _sequence(cut.shape, count, distance, slots)
+            if own is not None and own.fill == 1:
+                found[cut.name] = own
+    return found
+
+
+def _before_moves(network: Network, cut: Cut, layout: Layout) -> tuple[str, Layout | None]:
+    """Returns the cut whose values a factor moves, and its layout with the same places; None without such a layout."""
+    graph, names = network.graph, {one.name for one in network.cuts}
+    value = cut.node.inputs[0] if cut.node is not None else cut.name
+    made: Layout | None = layout
+    while value not in names:
+        node = graph.maker(value)
+        if node is None or node.operation not in ("reshape", "transpose") or made is None:
+            return value, None
+        before = tuple(graph.shapes[node.inputs[0]])
+        made = next(iter(carried(_inverse(node, before), (made,), before)), None)
+        value = node.inputs[0]
+    return value, made
+
+
+def _inverse(node: Node, before: Shape) -> Node:
+    """Returns the move that undoes a reshape or a transposition."""
+    if node.operation == "reshape":
+        return Node("reshape", (node.output,), node.inputs[0], {"shape": before})
+    order = [int(i) for i in node.attributes["permutation"]]
+    return Node(
+        "transpose", (node.output,), node.inputs[0], {"permutation": tuple(order.index(i) for i in range(len(order)))}
+    )
+
+
+def input_layout(network: Network, slots: int) -> Layout:
+    """Returns the layout of the input: row-major, or in networks of many tokens one part for each tensor of the vector that
+    the client prepares, with the tokens outermost.
+
+    A mask of tokens fills the places of its tokens, so that it can be turned to all diagonals."""
+    first = network.cuts[0]
+    plain = raster(first.shape, slots)
+    spaced = spacing(network, slots)
+    if not spaced:
+        return plain
+    count, distance = max(spaced.items())
+    parts = _parts(network)
+    if not parts:
+        return _sequence(first.shape, count, distance, slots) or plain
+    layouts = tuple(_sequence(shape, count, distance, slots) or packed(shape, slots) for shape in parts)
+    total = sum(one.ciphertexts for one in layouts) * slots
+    return Layout(first.shape, (((math.prod(first.shape), 1),),), total, slots, parts=layouts)
+
+
+def _parts(network: Network) -> list[Shape]:
+    """Returns the shapes of the tensors of a prepared vector, in order; none if the input is one tensor."""
+    graph = network.graph
+    found: list[tuple[int, Shape]] = []
+    for node in graph.users(network.cuts[0].name):
+        if node.operation != "slice" or len(network.cuts[0].shape) != 1:
+            return []
+        value, start = node.output, int(node.attributes["slices"][0][0])
+        while len(users := graph.users(value)) == 1 and users[0].operation == "scale":
+            value = users[0].output
+        shaped = [user for user in users if user.operation == "reshape"]
+        found.append((start, tuple(graph.shapes[shaped[0].output if shaped else value])))
+    found.sort()
+    ends = [start + math.prod(shape) for start, shape in found]
+    whole = [start for start, _ in found] == [0, *ends[:-1]] and ends[-1:] == [network.cuts[0].shape[0]]
+    return [shape for _, shape in found] if whole else []
+
+
+def _sequence(shape: Shape, count: int, distance: int, slots: int) -> Layout | None:
+    """Returns the layout of a tensor [..., count, features] with the tokens outermost in each ciphertext, or of one value for
+    each token, which fills the token's places; None for other shapes."""
+    if math.prod(shape) == count and shape[-1] == count:
+        digits = (*(((1, 1),) for _ in shape[:-1]), ((count, distance),))
+        return Layout(shape, digits, slots, slots, fill=distance)
+    if len(shape) < 2 or shape[-2] != count or math.prod(shape[:-2]) != 1:
+        return None
+    features = shape[-1]
+    own = ((features, 1),) if features <= distance else ((distance, 1), (-(-features // distance), slots))
+    digits = (*(((1, 1),) for _ in shape[:-2]), ((count, distance),), own)
+    return Layout(shape, digits, slots * own[1][0] if len(own) > 1 else slots, slots)
