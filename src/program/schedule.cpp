@@ -53,12 +53,18 @@ class Kind {
   }
 
  private:
+  /// Whether calls of a kernel cannot be batched: its operands cannot have another axis, or the text lacks some of its
+  /// fields. BabySteps and GiantSteps have one axis for steps and items together. LimbSums and TFHE's kernels have at most
+  /// one axis. The bytes of a ByteProduct have one item.
+  template <class C>
+  static constexpr bool kSingle = device::OneOf<C, device::Product, device::Gather, device::Sample, device::BabySteps,
+                                                device::GiantSteps, device::LimbSums, device::ByteProduct, device::Combine,
+                                                device::LweKeySwitch, device::Bootstrap, device::Evaluate>;
+
   template <class C>
   void look(const C& c) {
     using namespace device;
-    batches_ = !std::is_same_v<C, Product> && !std::is_same_v<C, Gather> && !std::is_same_v<C, Sample> &&
-               !std::is_same_v<C, device::Bootstrap> && !std::is_same_v<C, Combine> && !std::is_same_v<C, LweKeySwitch> &&
-               !std::is_same_v<C, Evaluate>;
+    batches_ = !kSingle<C>;
     text_ = C::name;
     if constexpr (requires { c.ring; }) add(c.ring.get());
     if constexpr (requires { c.primes; }) add(c.primes);

@@ -155,6 +155,23 @@ def test_programs_replay_a_network(small: Any, owner: Any, monkeypatch: pytest.M
         assert answer.guards == plain.guards != ()
 
 
+def test_batched_replays_of_several_ciphertexts(small: Any, owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay batches equal calls of the parts of a request, as a graph on a GPU does."""
+    monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
+    monkeypatch.setattr(program, "_PART_BYTES", 1)  # parts of one group
+    model = compiled(small, 8, 4, monkeypatch, channels=8)
+    assert (model.circuit.design.most_ciphertexts, model.circuit.part) == (2, 1)
+    server, x = hg.Server(model.keys(owner)), images(8, 5)
+    recorded = hg.program(model)
+    requests = [server.bind(model.encrypt(owner, some)) for some in (x, x[::-1])]
+    answers = [recorded(request) for request in requests]
+    for request, answer in zip(requests, answers, strict=True):
+        assert owner.decrypt(answer).tolist() == owner.decrypt(model(request)).tolist()
+    replayed = list(recorded._recorded.values())[-1].core
+    assert replayed.graphs == 1
+    assert replayed.launches < sum(replayed.calls.values())
+
+
 @pytest.mark.parametrize(("batch", "share", "bad", "named"), [(8, 8, 3, "sample 3,"), (8, 4, 5, "one of the samples 1, 5,")])
 def test_guards_name_the_samples(
     small: Any, owner: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, batch: int, share: int, bad: int, named: str

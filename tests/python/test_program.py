@@ -386,6 +386,40 @@ def test_batched_replays_of_matrices_and_rotations(word_size: int, monkeypatch: 
     assert 2 * recorded.core.launches == sum(recorded.core.calls.values())
 
 
+@pytest.mark.parametrize("inputs", [1, 2])
+@pytest.mark.parametrize("diagonals", [(0, 1, 8, 9, 16), (8, 9, 16)], ids=["identity", "rotations"])
+def test_batched_replays_of_block_transforms(
+    diagonals: tuple[int, ...], inputs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Baby and giant steps of equal forms are not batched, because one axis holds their steps and items. The calls around
+    them are batched, and the bits are those of the function.
+
+    """
+    monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
+    parameters = ckks_rig.parameters()
+    rng = np.random.default_rng(1)
+    blocks = hg.ckks.BlockTransform(
+        parameters,
+        [[{k: rng.normal(size=ckks_rig.SLOTS) for k in diagonals} for _ in range(inputs)]],
+        level=3,
+        baby=8,
+    )
+    p = ckks_rig.Party(parameters, tuple(blocks.rotations))
+
+    def both(x: Any, y: Any) -> list[Any]:
+        return [blocks @ x, blocks @ y]
+
+    f = hg.program(both)
+    for seed in range(3):
+        x, y = (p.tensor(ckks_rig.real(inputs, 2, seed=seed + k)) for k in (0, 50))
+        for found, right in zip(f(x, y), both(x, y), strict=True):
+            same(found, right)
+    (recorded,) = f._recorded.values()
+    assert recorded.core.graphs == 2
+    assert recorded.core.calls["giant_steps"] == 2
+    assert recorded.core.launches < sum(recorded.core.calls.values())
+
+
 @pytest.mark.parametrize("device", ["2*cpu/costs=1e3:1e6:1e-3:1e-6:8e-6", "2*cpu/limb"])
 def test_a_mesh_has_no_batched_replays(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mesh places each tensor separately. So batches cannot share memory, and calls run one by one."""
