@@ -18,7 +18,6 @@ import pytest
 
 import heliograph as hg
 import serving_rig as rig
-from heliograph.cli import demo_client
 from heliograph.cli import run as command
 from heliograph.client import http_client
 from page_blocks import blocks
@@ -172,7 +171,7 @@ def test_http_to_a_tls_port_is_reported(secure: Running, once: None) -> None:
     with pytest.raises(hg.UnreachableError, match=r"give ca= \(--ca\), the PEM file of the authority"):
         hg.Client(f"https://{address}", model="digits", timeout=600.0)
     with pytest.raises(OSError, match=address.replace("localhost", "127.0.0.1")):
-        demo_client.http_server(None, secure.ports["http"])  # type: ignore[arg-type]
+        hg.serving.local_page("", {}, port=secure.ports["http"])
 
 
 def test_incomplete_arguments_of_a_client_are_refused(folder: Path) -> None:
