@@ -13,7 +13,7 @@ import sys
 from search import Search
 
 import heliograph as hg
-from sentences import access_of, client_options
+from sentences import access_of, client_options, report
 
 
 def main() -> int:
@@ -25,10 +25,10 @@ def main() -> int:
         search = Search(given.service, given.tokenizer, given.keys, **access_of(given))
         answer = search.ask(given.question, given.count, truncate=given.truncate)
     except (hg.HeliographError, OSError) as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        report(f"{type(error).__name__}: {error}")
         return 1
     if answer["left_out"]:
-        print(f"The last {answer['left_out']} tokens of the question were left out.", file=sys.stderr)
+        report(f"The last {answer['left_out']} tokens of the question were left out.")
     for place, passage in enumerate(answer["passages"], 1):
         print(f"{place}. {passage}")
     for name, (seconds, sent, received) in {"start": search.start, **answer["steps"]}.items():

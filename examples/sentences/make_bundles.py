@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,9 +18,10 @@ from typing import Any
 import numpy as np
 
 import heliograph as hg
-from sentences import BUNDLES, INPUTS, Array, Tokenizer, rounded, vectors_of
+from sentences import BUNDLES, INPUTS, Array, Tokenizer, report, rounded, vectors_of
 
-SAMPLES = 400  # most samples of the calibration
+SAMPLES = 400  # samples of the calibration
+TRIALS = 40  # other samples, on which the compiled model is simulated
 LONGEST = 128  # most tokens of a passage by default
 
 
@@ -58,7 +58,7 @@ class Transformer:
             for value in self._session.get_outputs()
             if value.type in ("tensor(float)", "tensor(double)") and len(value.shape) in (2, 3)
         }
-        listed = "; ".join(f"{name} {['sentence vectors', 'hidden states'][len(s) - 2]}" for name, s in shapes.items())
+        listed = ", ".join(f"{name} ({['sentence vectors', 'hidden states'][len(s) - 2]})" for name, s in shapes.items())
         if not shapes:
             raise hg.ParameterError(f"{self.path.name} has no output of sentence vectors or hidden states")
         if output is None and len(shapes) > 1:
@@ -101,27 +101,26 @@ def passage_vectors(model: Transformer, tokenizer: Tokenizer, passages: Sequence
     return np.concatenate(made)
 
 
-def calibration(tokenizer: Tokenizer, sentences: Sequence[str], tokens: int) -> dict[str, Array]:
-    """Return samples [count, tokens] of sentences: each sentence up to `tokens`, and cut to fewer tokens, of all lengths."""
-    least = tokenizer.count(sentences[0].split()[0])
-    if tokens < least:
-        raise hg.ParameterError(f"the model must take at least {least} tokens, got {tokens}")
-    chosen = [sentences[i] for i in np.linspace(0, len(sentences) - 1, min(len(sentences), SAMPLES // 2)).astype(int)]
-    whole = tokenizer.samples(chosen, tokens, truncate=True)
-    # Cut copies of the same sentences teach the compiler each number of masked tokens.
-    lengths = [least + i % (tokens - least + 1) for i in range(max(len(chosen), tokens))]
-    cut = [tokenizer.samples([chosen[i % len(chosen)]], length, truncate=True) for i, length in enumerate(lengths)]
-    padded = {
-        name: np.concatenate([np.pad(one[name], ((0, 0), (0, tokens - one[name].shape[1]))) for one in cut])
-        for name in INPUTS
-    }
-    return {name: np.concatenate([whole[name], padded[name]]) for name in INPUTS}
+def pieces_of(texts: Sequence[str], most: int, seed: int = 1) -> list[str]:
+    """Return at most `most` pieces of texts in random order: from each word on, every second piece as a question."""
+    words = [text.split() for text in texts]
+    pieces = [" ".join(text[start:]) for text in words for start in range(len(text))]
+    pieces = [piece if number % 2 else piece.rstrip(".!?") + "?" for number, piece in enumerate(dict.fromkeys(pieces))]
+    return [pieces[k] for k in np.random.default_rng(seed).permutation(len(pieces))[:most]]
 
 
-def sentences_of(passages: Sequence[str]) -> list[str]:
-    """Return the sentences of passages, in order and without repetitions."""
-    parts = [part for passage in passages for part in re.split(r"(?<=[.!?])\s+", passage)]
-    return list(dict.fromkeys(part for part in parts if part.split()))
+def samples_of(tokenizer: Tokenizer, texts: Sequence[str], tokens: int) -> dict[str, Array]:
+    """Return samples [count, tokens] of the first tokens of texts: every second text as it is, the others cut to fewer
+    tokens, so that all numbers of masked tokens occur. Raises ParameterError if `tokens` has no room for a word."""
+    ends = tokenizer.count("") if texts else 0
+    if tokens <= ends:
+        raise hg.ParameterError(f"the model must take at least {ends + 1} tokens, got {tokens}")
+    rows = []
+    for number, text in enumerate(texts):
+        most = tokens if number % 2 else ends + 1 + number // 2 % (tokens - ends)
+        one = tokenizer.samples([text], most, truncate=True)
+        rows.append({name: np.pad(one[name], ((0, 0), (0, tokens - most))) for name in INPUTS})
+    return {name: np.concatenate([row[name] for row in rows]) for name in INPUTS}
 
 
 def make_bundles(
@@ -138,8 +137,8 @@ def make_bundles(
 ) -> Any:
     """Write the bundles of `passages` to `folder`, and return the compiled model.
 
-    `tokens` is the most tokens of a question. `questions` are sentences like the future questions, for the calibration beside
-    the sentences of the passages. `truncate` cuts passages of too many tokens. `options` are options of `hg.ml.compile`.
+    `tokens` is the most tokens of a question. The compiler is calibrated on pieces of the passages and of `questions`, which
+    are sentences like the future ones. `truncate` cuts passages of too many tokens. `options` are options of `hg.ml.compile`.
 
     Raises ParameterError (`Transformer`, `passage_vectors`), the errors of `hg.ml.compile`, OSError.
     """
@@ -147,11 +146,14 @@ def make_bundles(
     if network.tokens not in (None, tokens):
         raise hg.ParameterError(f"{network.path.name} is made for {network.tokens} tokens, not for {tokens}")
     vectors = passage_vectors(network, words, passages, truncate)
-    samples = calibration(words, [*questions, *sentences_of(passages)], tokens)
+    pieces = [*questions, *pieces_of([*questions, *passages], SAMPLES + TRIALS)]
+    trials = pieces[-min(TRIALS, len(pieces) // 4) :]
+    samples = samples_of(words, pieces[: -len(trials)], tokens)
     feeds = {name: samples[name] for name in network.inputs}
     settings = {"accuracy": 0.05, "classifies": False, "outputs": network.output} | options
     compiled = hg.ml.compile(network.path, calibrate=feeds, **settings)
-    report_ranks(compiled, network, samples, vectors)
+    print(compiled)
+    report_ranks(compiled, network, samples_of(words, trials, tokens), vectors)
     parts = [network.content, network.output.encode(), *(p.encode() for p in passages), str(tokens).encode()]
     build = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
     texts = {"version": f"{words.digest}-{build}"}  # clients compare the versions
@@ -164,23 +166,20 @@ def make_bundles(
 
 
 def report_ranks(compiled: Any, network: Transformer, samples: dict[str, Array], vectors: Array) -> None:
-    """Print how close simulated vectors of some calibration samples are to the clear ones, and whether the nearest passage is
-    the same."""
-    some = {name: values[:: max(1, len(values) // 40)] for name, values in samples.items()}
-    simulated = compiled.simulate({name: some[name] for name in network.inputs}, beyond="nan")
+    """Simulate samples that did not calibrate the model. Print how many of them are outside an interval, how close the vectors
+    are to the clear ones, and how often the nearest passage is the same."""
+    simulated = compiled.simulate({name: samples[name] for name in network.inputs}, beyond="nan")
     inside = np.isfinite(simulated).all(axis=1)
-    some = {name: values[inside] for name, values in some.items()}
-    found = vectors_of(simulated[inside], some["attention_mask"], vectors.shape[1])
-    clear = network.vectors(some)
-    cosines, base = (found * clear).sum(axis=1), rounded(vectors).astype(int)
-    same = (rounded(found) @ base.T).argmax(axis=1) == (clear @ vectors.T).argmax(axis=1)
-    print(compiled)
-    print(
-        f"simulated: cosine to the clear vector {cosines.mean():.4f}, at least {cosines.min():.4f}; the same nearest passage "
-        f"for {same.sum()} of {len(same)} sentences"
-    )
-    if not inside.all():
-        print(f"{(~inside).sum()} of {len(inside)} sentences are outside an interval: pass more sentences by --questions")
+    print(f"simulated on {len(inside)} other pieces: {(~inside).sum()} outside an interval, whose answers would be errors")
+    if inside.any():
+        some = {name: values[inside] for name, values in samples.items()}
+        found, clear = vectors_of(simulated[inside], some["attention_mask"], vectors.shape[1]), network.vectors(some)
+        cosines, base = (found * clear).sum(axis=1), rounded(vectors).astype(int)
+        same = (rounded(found) @ base.T).argmax(axis=1) == (clear @ vectors.T).argmax(axis=1)
+        print(f"cosine to the clear vector {cosines.mean():.5f} on average, {cosines.min():.5f} at least")
+        print(f"the same nearest passage for {same.sum()} of {len(same)} pieces")
+    if inside.mean() < 0.95:
+        print("calibrate on more text with --questions, or with a larger --margin, so that fewer questions are outside")
 
 
 def main() -> int:
@@ -195,12 +194,14 @@ def main() -> int:
     parser.add_argument("--questions", help="text file of sentences like the future questions, one in each line")
     parser.add_argument("--truncate", action="store_true", help="leave out the last tokens of passages that are too long")
     parser.add_argument("--accuracy", type=float, default=0.05, help="largest relative error of the outputs; default: 0.05")
+    parser.add_argument("--margin", type=float, default=1.3, help="factor that widens all intervals; default: 1.3")
     parser.add_argument("--target", help="profile of the server's machine: two-cores, h100 or h200")
     given = parser.parse_args()
     try:
         passages = read_passages(given.passages)
         questions = read_passages(given.questions) if given.questions else []
-        options = {"accuracy": given.accuracy} | ({"target": given.target} if given.target else {})
+        options = {"accuracy": given.accuracy, "margin": given.margin}
+        options |= {"target": given.target} if given.target else {}
         make_bundles(
             given.model,
             given.tokenizer,
@@ -213,10 +214,11 @@ def main() -> int:
             **options,
         )
     except (hg.HeliographError, OSError) as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        report(f"{type(error).__name__}: {error}")
         return 1
     files = " ".join(str(Path(given.out) / name) for name in BUNDLES.values())
-    print(f"serve them: heliograph serve {files} --store store --port 8443")
+    memory = -(-hg.ModelBundle.load(Path(given.out) / BUNDLES["embedding"]).memory_bytes >> 30)
+    print(f"serve them: heliograph serve {files} --store store --port 8443 --memory-limit {memory}G")
     return 0
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from search import Search
 
 import heliograph as hg
-from sentences import access_of, client_options
+from sentences import access_of, client_options, report
 
 HTML = Path(__file__).with_name("page.html")
 
@@ -50,7 +50,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return 0
     except (hg.HeliographError, OSError) as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        report(f"{type(error).__name__}: {error}")
         return 1
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,12 @@ def client_options(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def report(line: str) -> None:
+    """Print a line beside the results."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def access_of(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `hg.Client` of command-line options."""
+    """Return the arguments of `Search` of command-line options."""
     token = given.token_file.read_text().strip() if given.token_file else None
-    return {"token": token, "ca": given.ca, "timeout": given.timeout}
+    return {"report": report, "token": token, "ca": given.ca, "timeout": given.timeout}

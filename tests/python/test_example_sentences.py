@@ -12,12 +12,14 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import browser_rig
 import heliograph as hg
 from alike import load_program
 from test_ml_read_onnx import model, node
@@ -139,15 +141,13 @@ def test_the_passages_are_those_of_the_clear_computation(place: Place, search: A
 
 
 def test_sizes_and_lengths(search: Any) -> None:
-    """Questions of all lengths have requests of one size, which the client states."""
-    sizes = set()
-    for question in ("dog", "dog cat sun moon"):
-        samples = search.tokenizer.samples([question], TOKENS)
-        inputs = {spec.name: samples[spec.name] for spec in search.embedding.model.inputs}
-        secret = hg.SecretKey.load(search.keys / "embedding.hg")
-        sizes.add(len(search.embedding.model.encrypt(secret, inputs).to_bytes()))
+    """Questions of all lengths have requests and answers of the same sizes, near those that the bundle states."""
+    some = [search.ask(question)["steps"] for question in ("dog", "dog cat sun moon", "a")]
+    sizes = {tuple(step[1:] for step in steps.values()) for steps in some}
     assert len(sizes) == 1
-    assert sizes.pop() == pytest.approx(search.embedding.model.input_bytes, rel=0.02)
+    (sent, received), *_ = sizes.pop()
+    assert sent == pytest.approx(search.embedding.model.input_bytes, rel=0.02)
+    assert 0.8 * search.embedding.model.output_bytes < received <= search.embedding.model.output_bytes
 
 
 def test_keys_are_made_once(place: Place, address: str, search: Any) -> None:
@@ -162,6 +162,20 @@ def test_keys_are_made_once(place: Place, address: str, search: Any) -> None:
     again.passages = lost
     assert again.ask(QUESTION, 1)["ids"] == place.nearest(QUESTION, "states")[:1].tolist()
     assert again.passages.keys == search.passages.keys
+
+
+def test_keys_of_other_bundles(place: Place, address: str, search: Any, tmp_path: Path) -> None:
+    """For another bundle the client uploads new keys, and a secret key of other parameters is refused."""
+    for file in search.keys.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    _, keys = (tmp_path / "passages.uploaded").read_text().split()
+    (tmp_path / "passages.uploaded").write_text(f"{'0' * 64} {keys}")
+    again = searching.Search(address, place.tokenizer, tmp_path)
+    assert again.start[1] == again.passages.half.key_bytes
+    (tmp_path / "passages.hg").write_bytes((tmp_path / "embedding.hg").read_bytes())
+    (tmp_path / "passages.uploaded").unlink()
+    with pytest.raises(hg.MismatchError, match=r"passages\.hg is a key of other parameters .*; use a new folder of keys"):
+        searching.Search(address, place.tokenizer, tmp_path)
 
 
 def test_revoked_keys(place: Place, address: str) -> None:
@@ -201,8 +215,8 @@ def test_questions_that_are_refused(search: Any, question: str, message: str) ->
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        ("pooled", "no output 'pooled' of vectors; its outputs are states hidden states; vector sentence vectors"),
-        (None, "several outputs; choose one with --output: states hidden states; vector sentence vectors"),
+        ("pooled", r"no output 'pooled' of vectors; its outputs are states \(hidden states\), vector \(sentence vectors\)"),
+        (None, r"several outputs; choose one with --output: states \(hidden states\), vector \(sentence vectors\)"),
     ],
 )
 def test_outputs_that_are_refused(place: Place, output: str | None, message: str) -> None:
@@ -230,11 +244,17 @@ def test_other_files_that_are_refused(place: Place, tmp_path: Path) -> None:
     with pytest.raises(hg.ParameterError, match="is made for 6 tokens, not for 5"):
         making.make_bundles(place.network, place.tokenizer, PASSAGES, tmp_path, 5, output="states", truncate=True)
     with pytest.raises(hg.ParameterError, match="at least 3 tokens, got 2"):
-        making.calibration(words, ["dog"], 2)
+        making.samples_of(words, ["dog"], 2)
     with pytest.raises(hg.ShapeError, match="hidden states of 6 tokens, got 7 numbers"):
         sentences.vectors_of(np.ones((1, 7)), np.ones((1, 6)), WIDTH)
     with pytest.raises(hg.ParameterError, match="zero or not finite"):
         sentences.vectors_of(np.zeros((1, WIDTH)), np.ones((1, 6)), WIDTH)
+
+
+def test_no_passages_are_an_error(search: Any) -> None:
+    """A request for no passages is refused before the embedding."""
+    with pytest.raises(hg.ParameterError, match="number of passages must be at least 1, got 0"):
+        search.ask(QUESTION, 0)
 
 
 def test_bundles_that_do_not_fit(place: Place, address: str, tmp_path: Path) -> None:
@@ -294,15 +314,45 @@ def test_the_commands(place: Place, address: str, search: Any) -> None:
     assert "no output 'pooled'" in refused.stderr
 
 
-def test_the_page(place: Place, search: Any) -> None:
-    """The page of the local process answers questions. Its errors have a text, and other pages are refused."""
+@contextmanager
+def page_server(search: Any) -> Iterator[str]:
+    """Runs the page of the local process and returns its address."""
     with page.server_of(search, 0) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.skipif(browser_rig.found() is None, reason="Chromium is not installed")
+def test_the_page_in_a_browser(place: Place, search: Any) -> None:
+    """A question is typed, and the page shows passages, bytes and errors. The page sends requests to the process only."""
+    best = place.nearest(QUESTION, "states")[0]
+    with page_server(search) as address, browser_rig.browser() as browser:
+        window = browser.page()
+        window.go(address)
+        window.reads(f"5 passages. A question has at most {TOKENS} tokens.", "#where")
+        window.type("#question", QUESTION)
+        window.press("Enter")
+        window.reads(PASSAGES[best], "#passages")
+        window.reads("look-ups", "#steps")
+        window.type("#question", "the red apple is in the house")
+        window.click("#send")
+        window.reads("has 9 tokens", "#error")
+        assert window.hosts() == {address}
+        assert [text for text in window.complaints() if "400" not in text] == []
+
+
+def test_the_page(place: Place, search: Any) -> None:
+    """The page of the local process answers questions. Its errors have a text, and other pages are refused."""
+    with page_server(search) as address:
 
         def ask(path: str, content: Any = None, **headers: str) -> Any:
             body = None if content is None else json.dumps(content).encode()
-            request = urllib.request.Request(f"http://127.0.0.1:{server.server_port}{path}", body)
+            request = urllib.request.Request(address + path, body)
             for name, text in ({"Content-Type": "application/json"} | headers).items():
                 request.add_header(name, text)
             try:
@@ -321,5 +371,3 @@ def test_the_page(place: Place, search: Any) -> None:
         for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example"}):
             assert ask("/ask", {"question": QUESTION}, **headers)[0] == 403
         assert ask("/other")[0] == 404
-        server.shutdown()
-        thread.join()
