@@ -48,8 +48,10 @@ PASSAGES = [
 QUESTION = "red apple house"
 
 
-def transformer() -> Any:
-    """Return a layer of attention with a mask on embeddings: hidden states, and the mean of the kept ones."""
+def transformer(tokens: int | str = TOKENS) -> Any:
+    """Return a layer of attention with a mask on embeddings: hidden states, and the mean of the kept ones. `tokens` is a number,
+    or a name for any number.
+    """
     rng = np.random.default_rng(5)
     constants = {
         "table": rng.normal(size=(len(WORDS) + 4, WIDTH)).astype(np.float32),
@@ -77,8 +79,8 @@ def transformer() -> Any:
         node("ReduceSum", "weight row", "count", keepdims=0),
         node("Div", "total count", "vector"),
     ]
-    made = model(nodes, {"input_ids": [1, TOKENS], "attention_mask": [1, TOKENS]}, [], constants, kind=7)
-    shapes = {"states": [1, TOKENS, WIDTH], "vector": [1, WIDTH]}
+    made = model(nodes, {"input_ids": [1, tokens], "attention_mask": [1, tokens]}, [], constants, kind=7)
+    shapes = {"states": [1, tokens, WIDTH], "vector": [1, WIDTH]}
     made.graph.output.extend(onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items())
     return made
 
@@ -249,6 +251,24 @@ def test_other_files_that_are_refused(place: Place, tmp_path: Path) -> None:
         sentences.vectors_of(np.ones((1, 7)), np.ones((1, 6)), WIDTH)
     with pytest.raises(hg.ParameterError, match="zero or not finite"):
         sentences.vectors_of(np.zeros((1, WIDTH)), np.ones((1, 6)), WIDTH)
+
+
+def test_passages_of_any_length(place: Place, tmp_path: Path) -> None:
+    """A file without a fixed number of tokens takes whole passages. Short ones have the vectors of padded ones."""
+    onnx.save(transformer("tokens"), tmp_path / "open.onnx")
+    words, network = sentences.Tokenizer(place.tokenizer), making.Transformer(tmp_path / "open.onnx", "states")
+    fixed = making.Transformer(place.network, "states")
+    assert (network.tokens, fixed.tokens) == (None, TOKENS)
+    short = ["dog", "bread of the sea"]
+    np.testing.assert_allclose(
+        making.passage_vectors(network, words, short), making.passage_vectors(fixed, words, short), atol=1e-6
+    )
+    found = making.passage_vectors(network, words, PASSAGES)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1)
+    cut = making.passage_vectors(fixed, words, PASSAGES, truncate=True)
+    assert np.abs(found - cut).max() > 0.01
+    with pytest.raises(hg.ParameterError, match=r"passage 1: .* has 131 tokens, and the model takes at most 128"):
+        making.passage_vectors(network, words, ["dog " * 129])
 
 
 def test_no_passages_are_an_error(search: Any) -> None:
