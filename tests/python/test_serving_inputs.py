@@ -18,7 +18,6 @@ import pytest
 
 import heliograph as hg
 import serving_rig as rig
-from heliograph.cli import demo_client
 from heliograph.cli import run as command
 from heliograph.client import http_client
 from page_blocks import blocks
@@ -172,7 +171,19 @@ def test_http_to_a_tls_port_is_reported(secure: Running, once: None) -> None:
     with pytest.raises(hg.UnreachableError, match=r"give ca= \(--ca\), the PEM file of the authority"):
         hg.Client(f"https://{address}", model="digits", timeout=600.0)
     with pytest.raises(OSError, match=address.replace("localhost", "127.0.0.1")):
-        demo_client.http_server(None, secure.ports["http"])  # type: ignore[arg-type]
+        hg.serving.local_page("", {}, port=secure.ports["http"])
+
+
+@pytest.mark.parametrize("origin", ["host:8443", "https://", "ftp://host", "https://host/page", "https://host?a=1"])
+def test_invalid_origins_and_paths_of_a_page(origin: str) -> None:
+    """A foreign page is named by scheme, host and port. A path of a page has a name."""
+    with pytest.raises(hg.ParameterError, match="a page's origin must be a scheme, host and port"):
+        hg.serving.local_page("", {}, allowed_origin=origin)
+    for path in ("ask", "/", "", 3):
+        with pytest.raises(hg.ParameterError, match="a path of a page must be"):
+            hg.serving.local_page("", {path: len})  # type: ignore[dict-item]
+        with pytest.raises(hg.ParameterError, match="a path of a page must be"):
+            hg.serving.local_page("", {}, facts={path: list})  # type: ignore[dict-item]
 
 
 def test_incomplete_arguments_of_a_client_are_refused(folder: Path) -> None:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
 from heliograph import _core
-from heliograph._common.arguments import described, printable
-from heliograph._common.process import logger
-from heliograph._common.service.errors import EvictedKeyError, ExpiredKeyError, UnknownKeyError, error_to_json
+from heliograph._common.arguments import printable
+from heliograph._common.service.errors import EvictedKeyError, ExpiredKeyError, UnknownKeyError
 from heliograph.client.client import Client
 from heliograph.keys import SecretKey
 from heliograph.serving import web_pages
-from heliograph.serving.numeric import whole
-
-_MAX_BODY = 1 << 20
-_NOT_ALLOWED = "only this process's own page, or the one of --allow-origin, may use this process"
+from heliograph.serving.local_page import local_page, require_origin
 
 
 class DemoClient:
@@ -38,16 +31,8 @@ class DemoClient:
                 f"the page needs a model with one input of 2 axes (a picture), got {printable(client.model.name)} "
                 f"with {len(client.model.inputs)} inputs, the first of {len(model_input.shape)} axes"
             )
-        parts = urlsplit(allowed_origin or "")
-        if allowed_origin is not None and (
-            parts.scheme not in ("http", "https") or not parts.netloc or parts.path or parts.query
-        ):
-            raise _core.ParameterError(
-                'a page\'s origin must be a scheme, host and port, as in "https://host:8443"; '
-                f"got {described(allowed_origin)}"
-            )
+        require_origin(allowed_origin)
         self.client, self.secret, self.allowed_origin = client, secret, allowed_origin
-        self.page = web_pages.read("demo")
         self._lock = threading.Lock()
         if client.keys is None:
             client.upload_keys(secret)
@@ -86,84 +71,14 @@ class DemoClient:
 
 
 def http_server(client: DemoClient, port: int) -> ThreadingHTTPServer:
-    """Returns an HTTP server bound to 127.0.0.1. Raises OSError if the port is in use."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        timeout = 30
-
-        def _is_allowed(self) -> bool:
-            """Returns whether the request is from this process's page or from the allowed foreign page, and names this
-            machine (DNS rebinding).
-            """
-            port = self.server.server_port  # type: ignore[attr-defined]
-            hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
-            origin = self.headers.get("Origin")
-            # Browsers omit Origin on requests without CORS and set Sec-Fetch-Site instead. Following a link to the page is
-            # allowed.
-            foreign = self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
-            followed = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.path == "/"
-            if origin is None and foreign and not followed:
-                return False
-            allowed_origins = (None, client.allowed_origin, *(f"http://{host}" for host in hosts))
-            return self.headers.get("Host") in hosts and origin in allowed_origins
-
-        def _answer(self, status: int, body: bytes, kind: str) -> None:
-            self.send_response(status)
-            headers = client.page.headers | {"Content-Type": kind, "Content-Length": str(len(body))}
-            for name, text in headers.items():
-                self.send_header(name, text)
-            if client.allowed_origin is not None and self.headers.get("Origin") == client.allowed_origin:
-                self.send_header("Access-Control-Allow-Origin", client.allowed_origin)
-                self.send_header("Access-Control-Allow-Headers", "Content-Type")
-                self.send_header("Access-Control-Allow-Private-Network", "true")
-            self.end_headers()
-            self.wfile.write(body)
-
-        def _json(self, status: int, content: Any) -> None:
-            self._answer(status, json.dumps(content).encode(), "application/json")
-
-        def do_OPTIONS(self) -> None:
-            self._answer(204 if self._is_allowed() else 403, b"", "text/plain")
-
-        def do_GET(self) -> None:
-            if not self._is_allowed():
-                self._json(403, {"error": {"name": "AccessError", "text": _NOT_ALLOWED}})
-            elif self.path == "/":
-                self._answer(200, client.page.body, "text/html; charset=utf-8")
-            elif self.path == "/model":
-                self._json(200, client.description())
-            else:
-                self._json(
-                    404,
-                    {"error": {"name": "ParameterError", "text": "unknown path; use GET /, GET /model or POST /classify"}},
-                )
-
-        def do_POST(self) -> None:
-            valid = (
-                self._is_allowed() and self.headers.get("Content-Type") == "application/json" and self.path == "/classify"
-            )
-            length = -1
-            with contextlib.suppress(_core.ParameterError):
-                length = whole(self.headers.get("Content-Length"), "Content-Length", 0, _MAX_BODY)
-            if not valid or length < 0:
-                self.close_connection = True
-                self._json(403, {"error": {"name": "AccessError", "text": f"{_NOT_ALLOWED}, by POST /classify of JSON"}})
-                return
-            try:
-                self._json(200, client.classify(json.loads(self.rfile.read(length))))
-            except (ValueError, RecursionError):
-                self._json(400, {"error": {"name": "ParameterError", "text": "a drawing must be JSON"}})
-            except _core.HeliographError as error:
-                self._json(400, {"error": error_to_json(error)})
-
-        def log_message(self, format: str, *args: Any) -> None:
-            logger.debug("page: %s", printable(format % args))
-
-    try:
-        return ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    except OSError as error:
-        raise type(error)(error.errno, error.strerror, f"127.0.0.1:{port}") from None
+    """Returns the page's HTTP server at 127.0.0.1. Raises OSError if the port is in use."""
+    return local_page(
+        web_pages.text_of("demo"),
+        {"/classify": client.classify},
+        facts={"/model": client.description},
+        port=port,
+        allowed_origin=client.allowed_origin,
+    )
 
 
 def run(client: Client, port: int, path: Path | None, allowed_origin: str | None) -> None:

@@ -4,6 +4,7 @@
 >>> import heliograph as hg
 """
 
+from heliograph.serving.local_page import local_page
 from heliograph.serving.local_service import local
 
-__all__ = ["local"]
+__all__ = ["local", "local_page"]
