@@ -209,8 +209,9 @@ def attention_of(graph: Graph, softmax: Node, masks: Container[str]) -> Attentio
 
 
 def _before_broadcast(graph: Graph, value: str) -> str:
-    node = graph.maker(value)
-    return node.inputs[0] if node is not None and node.operation == "broadcast" else value
+    while (node := graph.maker(value)) is not None and node.operation == "broadcast":
+        value = node.inputs[0]
+    return value
 
 
 def _is_row(graph: Graph, mask: str, shape: Shape) -> bool:

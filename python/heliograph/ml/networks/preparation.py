@@ -40,10 +40,17 @@ class Part:
     scale: float  #: number by which values are divided
     is_mask: bool = False  #: whether the client sends 1 in place of 0, and 0 in place of values of at most -1000
 
+    has_equal_rows: bool = False  #: whether the client sends one row of a mask, because all rows are equal
+
+    @property
+    def sent(self) -> Shape:
+        """Shape of the values that the client sends."""
+        return (*self.shape[:-2], 1, self.shape[-1]) if self.has_equal_rows else self.shape
+
     @property
     def size(self) -> int:
-        """Number of values."""
-        return math.prod(self.shape)
+        """Number of values that the client sends."""
+        return math.prod(self.sent)
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,8 @@ class Preparation:
             shape = tuple(values.shape[1:])
             masked = values <= _MASKED
             if masked.any() and (masked | (values == 0)).all():
-                parts.append(Part(name, shape, 1.0, True))
+                several = len(shape) >= 2 and shape[-2] > 1
+                parts.append(Part(name, shape, 1.0, True, several and bool((masked == masked[..., :1, :]).all())))
                 continue
             scale = float(np.abs(values).max()) * margin
             if not math.isfinite(scale):
@@ -119,6 +127,13 @@ class Preparation:
                         f"cannot encrypt samples: the mask {part.name} must be 0, or at most {_MASKED:g} for masked tokens"
                     )
                 values = kept.astype(np.float64)
+                if part.has_equal_rows:
+                    if (values != values[..., :1, :]).any():
+                        raise _core.PlaintextRangeError(
+                            f"cannot encrypt samples: all rows of the mask {part.name} must be equal, as on the calibration "
+                            "samples; compile the model again with samples of such masks"
+                        )
+                    values = values[..., :1, :]
             vectors.append(values.reshape(len(values), part.size) / part.scale)
         return np.concatenate(vectors, axis=1)
 
@@ -134,7 +149,11 @@ class Preparation:
             factor = {"factor": np.float64(part.scale), "offset": np.float64(0.0)}
             nodes.append(Node("scale", (piece,), scaled, factor, source))
             shapes |= {piece: (part.size,), scaled: (part.size,), part.name: part.shape}
-            if part.size < _LARGE or part.is_mask:
+            if part.has_equal_rows:
+                shapes[f"{scaled}/row"] = part.sent
+                nodes.append(Node("reshape", (scaled,), f"{scaled}/row", {"shape": part.sent}, source))
+                nodes.append(Node("broadcast", (f"{scaled}/row",), part.name, {"shape": part.shape}, source))
+            elif part.size < _LARGE or part.is_mask:
                 nodes.append(Node("reshape", (scaled,), part.name, {"shape": part.shape}, source))
             else:  # a value of its own, whose maps do not read the whole vector
                 shapes[f"{scaled}/whole"] = part.shape

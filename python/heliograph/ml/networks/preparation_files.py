@@ -38,7 +38,14 @@ def fields_of_preparation(preparation: Preparation) -> tuple[dict[str, Any], Arr
 
     client = preparation.partition.client
     parts = [
-        {"mask": p.is_mask, "name": p.name, "scale": float(p.scale).hex(), "shape": list(p.shape)} for p in preparation.parts
+        {
+            "equal_rows": p.has_equal_rows,
+            "mask": p.is_mask,
+            "name": p.name,
+            "scale": float(p.scale).hex(),
+            "shape": list(p.shape),
+        }
+        for p in preparation.parts
     ]
     if client is None:
         return {"constants": {}, "inputs": [], "nodes": [], "parts": parts}, arrays
@@ -157,11 +164,14 @@ def _read(value: Any) -> Any:
 
 
 def _part(value: Any) -> Part:
-    fields = _object(value, ("mask", "name", "scale", "shape"))
+    fields = _object(value, ("equal_rows", "mask", "name", "scale", "shape"))
     scale = _real(fields["scale"])
     if not 0 < scale < math.inf or not isinstance(fields["mask"], bool) or (fields["mask"] and scale != 1):
         raise damaged("a value of the client must have a scale above 0; that of a mask is 1")
-    return Part(_name(fields["name"]), _shape(fields["shape"]), scale, fields["mask"])
+    shape, rows = _shape(fields["shape"]), fields["equal_rows"]
+    if not isinstance(rows, bool) or (rows and (not fields["mask"] or len(shape) < 2)):
+        raise damaged("only a mask of several rows may have equal rows")
+    return Part(_name(fields["name"]), shape, scale, fields["mask"], rows)
 
 
 def _constant(value: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Array:

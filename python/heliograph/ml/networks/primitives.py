@@ -134,6 +134,9 @@ class _Rewriting:
             self._values = [{graph.inputs[0]: some} for some in batches(self._samples[:_SAMPLES], _BATCH)]
         later = {name for node in graph.nodes[self._place :] for name in node.inputs}
         kept = {*later, *names, *self._turned.values(), *graph.outputs}
+        for node in reversed(self._nodes):  # attention reads values before they were moved
+            if node.output in kept and node.operation in ("reshape", "transpose"):
+                kept.update(node.inputs)
         part = Graph(graph.inputs, (), tuple(self._nodes[self._done :]), self._shapes, graph.constants, graph.name)
         self._values = [
             {name: x for name, x in evaluate_more(part, values).items() if name in kept} for values in self._values
