@@ -177,7 +177,7 @@ def encrypted(model: NetworkModel, x: Any, clear: Any, count: int, calls: int, r
                 off.append(float(np.abs(values - model.simulate(x[some])).max()))
                 same += [bool(one.argmax() == clear[i].argmax()) for one, i in zip(values, some, strict=True)]
                 logits += [[round(float(v), 4) for v in one] for one in values[:4]]
-        replayed = _replay(hg.program(model), request) if replay else None
+        replayed = replay_seconds(hg.program(model), request) if replay else None
     return {
         "seconds": statistics.median(seconds[1:] or seconds),
         "seconds_of_image": statistics.median(seconds[1:] or seconds) / model.batch,
@@ -198,7 +198,7 @@ def encrypted(model: NetworkModel, x: Any, clear: Any, count: int, calls: int, r
     }
 
 
-def _replay(program: Any, request: Any, calls: int = 4) -> float:
+def replay_seconds(program: Any, request: Any, calls: int = 4) -> float:
     """Returns the median seconds of replays of a recorded call."""
     program(request).wait()
     seconds = []

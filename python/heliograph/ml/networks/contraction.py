@@ -22,7 +22,7 @@ import numpy as np
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Shape
 from heliograph.ml.networks.diagonals import Blocks, Diagonals, Entries, made_of
-from heliograph.ml.networks.layouts import Digits, Layout, power
+from heliograph.ml.networks.layouts import Digits, Layout
 
 OPERATIONS = ("attention_scores", "attention_values")  #: operations of canonical graphs that become sums of products
 
@@ -40,16 +40,16 @@ def is_direct(lead: Shape, count: int) -> bool:
 class Heads:
     """Places of the operands of attention.
 
-    >>> heads = Heads((12,), 128, 32, 1 << 15)
-    >>> heads.distance, heads.blocks, heads.ciphertexts
-    (256, 4, 2)
+    >>> heads = Heads((12,), 128, 32, 1 << 15, 256)
+    >>> heads.blocks, heads.ciphertexts
+    (4, 2)
     """
 
     lead: Shape  #: axes before the tokens; at most one of them is longer than 1: the heads
     count: int  #: number of tokens, a power of two
     width: int  #: places of a head, a power of two
     slots: int
-    spaced: int = 0  #: distance of tokens in all tensors of the network; 0 to choose it
+    distance: int = 0  #: distance of tokens in slots
 
     @property
     def inner(self) -> int:
@@ -60,14 +60,6 @@ class Heads:
     def blocks(self) -> int:
         """Blocks of ciphertexts of the scores."""
         return self.count // self.inner
-
-    @property
-    def distance(self) -> int:
-        """Distance of tokens in slots."""
-        if self.spaced:
-            return self.spaced
-        packed = power(math.prod(self.lead)) * self.width
-        return packed if self.blocks == 1 and packed * self.count <= self.slots else self.slots // self.count
 
     @property
     def ciphertexts(self) -> int:
@@ -142,7 +134,7 @@ class Contraction:
 def contraction_of(heads: Heads, features: int, sums_blocks: bool) -> Contraction:
     """Returns the steps of scores, or of values with `sums_blocks`, for heads of `features` features.
 
-    >>> made = contraction_of(Heads((12,), 128, 32, 1 << 15), 32, False)
+    >>> made = contraction_of(Heads((12,), 128, 32, 1 << 15, 256), 32, False)
     >>> len(made.spread), len(made.rotations)
     (63, 251)
     """

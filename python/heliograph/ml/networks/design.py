@@ -17,7 +17,7 @@ from heliograph.ml.networks.filled import Filled, filled_of
 from heliograph.ml.networks.layouts import Layout, packed, raster, strided
 from heliograph.ml.networks.propagation import carried
 from heliograph.ml.networks.sequences import fixed_layouts, heads_of, input_layout, operand_layouts
-from heliograph.ml.networks.terms import LinearMap, Terms
+from heliograph.ml.networks.terms import Alike, LinearMap, Terms
 
 _STRIDES = (1, 2, 4, 8)  # distances of pixels, in those of the layout before, that are tried
 
@@ -313,7 +313,19 @@ def _in_place(terms: LinearMap, source: Layout, target: Layout) -> float | None:
     factor = terms.factor()
     if factor is not None:
         return factor if np.array_equal(source.places, target.places) else None
-    if not isinstance(terms, Terms) or terms.distinct < 2 or terms.count != len(source.places) or not terms.count:
+    if isinstance(terms, Alike):
+        return _alike_in_place(terms, source, target)
+    if not isinstance(terms, Terms) or not terms.count == len(source.places) == len(target.places):
         return None
-    same = len(target.places) == terms.count and (terms.weights == terms.weights[0]).all()
+    once = np.bincount(terms.rows).max() == np.bincount(terms.cols).max() == 1
+    same = once and (terms.weights == terms.weights[0]).all()
     return float(terms.weights[0]) if same and (target.places[terms.rows] == source.places[terms.cols]).all() else None
+
+
+def _alike_in_place(terms: Alike, source: Layout, target: Layout) -> float | None:
+    """Returns the number of `_in_place` for a map that is the same for each index along an axis."""
+    rows, cols, weights = terms.one()
+    if not len(rows) == len(np.unique(cols)) == len(terms.matrix) == terms.matrix.shape[1] or (weights != weights[0]).any():
+        return None
+    outputs, inputs = target.places[terms.outputs[:, rows]], source.places[terms.inputs[:, cols]]
+    return float(weights[0]) if np.array_equal(outputs, inputs) else None

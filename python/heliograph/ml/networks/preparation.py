@@ -23,7 +23,7 @@ from heliograph.ml.partition import Partition
 
 Floats = npt.NDArray[np.float64]
 _NAME = "request"  #: name of the joined input
-_LARGE = 1 << 14  # values of a tensor from which it is taken out of the vector before other maps
+_LARGE = 1 << 11  # values of a tensor from which it is taken out of the vector before other maps
 _MASKED = -1000.0  # additive masks of softmax are at most this where a token is masked, and 0 elsewhere
 
 

@@ -149,7 +149,7 @@ def alike(node: Node, terms: LinearMap, shape: Shape) -> Alike | None:
         return None
     if isinstance(terms, Alike):
         return push(node, terms, shape)
-    if node.operation not in ("dense", "sum"):
+    if node.operation not in ("dense", "sum", "transpose"):
         return None
     touched = _touched(node, len(terms.shape))
     lengths = [n if n & (n - 1) == 0 and i not in touched else 1 for i, n in enumerate(terms.shape)]
@@ -163,6 +163,8 @@ def alike(node: Node, terms: LinearMap, shape: Shape) -> Alike | None:
 
 def _touched(node: Node, rank: int) -> set[int]:
     """Returns the axes along which an operation mixes values."""
+    if node.operation == "transpose":
+        return set()
     return {rank - 1} if node.operation == "dense" else {int(axis) % rank for axis in np.atleast_1d(node.attributes["axes"])}
 
 

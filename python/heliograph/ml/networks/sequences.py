@@ -13,15 +13,18 @@ from heliograph.ml.networks.propagation import carried
 
 
 def spacing(network: Network, slots: int) -> dict[int, int]:
-    """Returns the distance of tokens in slots by the number of tokens, for attention over so many tokens and features that
-    the tensors of some layer take more than one ciphertext. Then all tensors have this distance, so that maps of one token
-    repeat for all tokens."""
+    """Returns the distance of tokens in slots, by the number of tokens of attention.
+
+    All tensors of so many tokens have this distance, so that maps of one token repeat for all tokens."""
     made: dict[int, int] = {}
-    counts = {network.graph.shapes[cut.node.inputs[1]][-2] for cut in network.cuts if cut.is_contraction and cut.node}
-    for count in counts:
+    products = [cut for cut in network.cuts if cut.is_contraction and cut.node is not None]
+    for product in products:
+        assert product.node is not None
+        (*lead, count, _) = network.graph.shapes[product.node.inputs[1]]
+        heads = Heads(tuple(lead), count, int(product.node.attributes["width"]), slots)
         features = [cut.shape[-1] for cut in network.cuts if cut.shape[-2:-1] == (count,) and math.prod(cut.shape[:-2]) == 1]
-        if count * power(max(features, default=1)) > slots >= count:
-            made[count] = slots // count
+        needed = power(max(*features, math.prod(lead) * heads.width, made.get(count, 1)))
+        made[count] = min(needed if heads.blocks == 1 else slots, max(1, slots // count))
     return made
 
 
@@ -29,7 +32,7 @@ def heads_of(cut: Cut, network: Network, slots: int) -> Heads:
     """Returns the places of the operands of a product of attention. Raises ModelError if a head has too many features."""
     assert cut.node is not None
     (*lead, count, _) = network.graph.shapes[cut.node.inputs[1]]
-    made = Heads(tuple(lead), count, int(cut.node.attributes["width"]), slots, spacing(network, slots).get(count, 0))
+    made = Heads(tuple(lead), count, int(cut.node.attributes["width"]), slots, spacing(network, slots)[count])
     made.require()
     return made
 
@@ -50,6 +53,7 @@ def fixed_layouts(network: Network, slots: int) -> dict[str, Layout]:
     the same places as the factor, so that the move is free. Other tensors of spaced tokens have these layouts, too."""
     cuts = {cut.name: cut for cut in network.cuts}
     found: dict[str, Layout] = {}
+    whole: dict[Shape, Layout] = {}
     for cut in network.cuts:
         if not cut.is_contraction or cut.form is None:
             continue
@@ -57,6 +61,7 @@ def fixed_layouts(network: Network, slots: int) -> dict[str, Layout]:
         layouts = operand_layouts(cut, heads, network.graph.shapes)
         for name, layout in zip((*cut.form.maps, cut.name), layouts, strict=True):
             found.setdefault(name, layout)
+        whole.update(_of_scores(heads))
         for name in cut.form.maps:
             source, layout = _before_moves(network, cuts[name], found[name])
             if layout is not None and cuts[source].is_linear:
@@ -66,7 +71,23 @@ def fixed_layouts(network: Network, slots: int) -> dict[str, Layout]:
             own = None if cut.name in found else _sequence(cut.shape, count, distance, slots)
             if own is not None and own.fill == 1:
                 found[cut.name] = own
+    for cut in network.cuts[1:]:
+        if cut.shape in whole:
+            found.setdefault(cut.name, whole[cut.shape])
     return found
+
+
+def _of_scores(heads: Heads) -> dict[Shape, Layout]:
+    """Returns the layouts of tensors in the places of scores, by their shapes: whole, in blocks, and sums over blocks."""
+    scores = heads.scores()
+    made = {scores.shape: scores}
+    shape = (heads.blocks, heads.inner, *scores.shape[1:])
+    for blocks in carried(Node("reshape", ("x",), "y", {"shape": shape}), (scores,), shape) if heads.blocks > 1 else ():
+        made[shape] = blocks
+        summed = Node("sum", ("x",), "y", {"axes": (0,), "keepdims": True})
+        one = (1, *shape[1:])
+        made[one] = carried(summed, (blocks,), one)[-1]
+    return made
 
 
 def _before_moves(network: Network, cut: Cut, layout: Layout) -> tuple[str, Layout | None]:
@@ -101,10 +122,9 @@ def input_layout(network: Network, slots: int) -> Layout:
     A mask of tokens fills the places of its tokens, so that it can be turned to all diagonals."""
     first = network.cuts[0]
     plain = raster(first.shape, slots)
-    spaced = spacing(network, slots)
-    if not spaced:
+    count, distance = max(spacing(network, slots).items(), default=(0, 0))
+    if not count or (count * distance < slots and math.prod(first.shape) <= slots):
         return plain
-    count, distance = max(spaced.items())
     parts = _parts(network)
     if not parts:
         return _sequence(first.shape, count, distance, slots) or plain
@@ -136,10 +156,10 @@ def _sequence(shape: Shape, count: int, distance: int, slots: int) -> Layout | N
     each token, which fills the token's places; None for other shapes."""
     if math.prod(shape) == count and shape[-1] == count:
         digits = (*(((1, 1),) for _ in shape[:-1]), ((count, distance),))
-        return Layout(shape, digits, slots, slots, fill=distance)
+        return Layout(shape, digits, count * distance, slots, fill=distance)
     if len(shape) < 2 or shape[-2] != count or math.prod(shape[:-2]) != 1:
         return None
     features = shape[-1]
     own = ((features, 1),) if features <= distance else ((distance, 1), (-(-features // distance), slots))
     digits = (*(((1, 1),) for _ in shape[:-2]), ((count, distance),), own)
-    return Layout(shape, digits, slots * own[1][0] if len(own) > 1 else slots, slots)
+    return Layout(shape, digits, slots * own[1][0] if len(own) > 1 else count * distance, slots)

@@ -1,0 +1,200 @@
+"""Measures sentence embeddings by compiled transformers: agreement with the clear model by simulation, and encrypted runs.
+
+    python -m benchmarks.runners.sentences --model minilm.onnx --tokens tokens.npz --out benchmarks/results/mine-sentences.jsonl
+
+`tokens.npz` has arrays input_ids and attention_mask [count, tokens]. `python examples/sentences/write_tokens.py` writes such a
+file from a text. The first --calibration of them calibrate the model, the others are tested. An output of a vector for each token is averaged over the
+tokens that the mask keeps. Neighbours are the passages of largest cosine, among all tested ones.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import heliograph as hg
+from benchmarks.report import results
+from benchmarks.runners import common
+from benchmarks.runners.models import DeviceMemory, replay_seconds
+
+_BEST = 3  # nearest neighbours that are compared
+
+
+def embeddings(values: Any, mask: Any) -> Any:
+    """Returns vectors of length 1 [count, features] of outputs [count, values]."""
+    y = np.asarray(values, np.float64).reshape(len(mask), -1)
+    if y.shape[1] % mask.shape[1] == 0 and y.shape[1] > mask.shape[1] * 8:
+        y = (y.reshape(*mask.shape, -1) * mask[:, :, None]).sum(axis=1)
+    return y / np.linalg.norm(y, axis=1, keepdims=True)
+
+
+def agreement(clear: Any, made: Any) -> dict[str, Any]:
+    """Returns the cosines of embeddings [count, features], and the shares of equal neighbours."""
+    inside = np.isfinite(made).all(axis=1)
+    cosines = (clear[inside] * made[inside]).sum(axis=1)
+
+    def nearest(queries: Any) -> Any:
+        scores = queries @ clear.T
+        scores[np.arange(len(scores)), np.flatnonzero(inside)] = -np.inf
+        return np.argsort(-scores, axis=1)[:, :_BEST]
+
+    one, two = nearest(clear[inside]), nearest(made[inside])
+    return {
+        "sentences": len(clear),
+        "outside_intervals": int((~inside).sum()),
+        "mean_cosine": float(cosines.mean()),
+        "least_cosine": float(cosines.min()),
+        "same_nearest": float((one[:, 0] == two[:, 0]).mean()),
+        "same_three": float((one == two).all(axis=1).mean()),
+    }
+
+
+def timed_cuts(model: Any, request: Any) -> list[dict[str, Any]]:
+    """Returns the seconds of each cut of a call that waits after each of them."""
+    rows: list[dict[str, Any]] = []
+    last = time.perf_counter()
+
+    def observer(name: str, value: Any) -> None:
+        nonlocal last
+        value.wait()
+        now = time.perf_counter()
+        place = model.circuit.plan.places[name]
+        rows.append(
+            {
+                "cut": name,
+                "milliseconds": round(1e3 * (now - last), 3),
+                "ciphertexts": len(value),
+                "levels": [place.form, place.argument, place.value],
+                "bootstrapped": place.before + place.after,
+            }
+        )
+        last = now
+
+    model.circuit(request, observer)
+    return rows
+
+
+def encrypted(
+    model: Any, feeds: Any, mask: Any, clear: Any, count: int, calls: int, replay: bool
+) -> Iterator[dict[str, Any]]:
+    """Yields rows of encrypted requests."""
+    network = model.network
+    secret = hg.SecretKey.generate(model.parameters)
+    with DeviceMemory(model.parameters) as memory:
+        start = time.perf_counter()
+        server = hg.Server(network.keys(secret))
+        keyed = time.perf_counter()
+        network.circuit.prepare()
+        encoded = time.perf_counter()
+        seconds, off, cosines = [], [], []
+        for number in [0] * calls + list(range(count)):
+            one = {name: values[number : number + 1] for name, values in feeds.items()}
+            request = server.bind(model.encrypt(secret, one))
+            request.wait()
+            begin = time.perf_counter()
+            answer = network(request)
+            answer.wait()
+            seconds.append(time.perf_counter() - begin)
+            if len(seconds) > calls:
+                values = model.decrypt(secret, answer, like=one)
+                off.append(float(np.abs(values - model.simulate(one)).max()))
+                cosines.append(float(embeddings(values, mask[number : number + 1])[0] @ clear[number]))
+                yield {"sentence": number, "seconds": seconds[-1], "cosine": cosines[-1], "difference": off[-1]}
+        replayed = replay_seconds(hg.program(network), request) if replay else None
+    yield {
+        "seconds": statistics.median(seconds[1:] or seconds),
+        "first_seconds": seconds[0],
+        "replay_seconds": replayed,
+        "key_seconds": keyed - start,
+        "encode_seconds": encoded - keyed,
+        "key_bytes": int(server.keys.nbytes),
+        "request_bytes": len(request.to_bytes()),
+        "answer_bytes": len(answer.to_bytes()),
+        "peak_device_bytes": memory.peak,
+        "peak_host_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "encrypted_sentences": len(cosines),
+        "least_cosine": min(cosines, default=None),
+        "largest_difference_from_simulation": max(off, default=None),
+    }
+    yield {"cuts": timed_cuts(network, request)}
+
+
+def main() -> None:
+    """Runs the program."""
+    made = common.parser(
+        __doc__,
+        needs=("model", "tokens"),
+        model=str,
+        tokens=str,
+        output="",
+        calibration=32,
+        simulated=64,
+        encrypted=3,
+        calls=2,
+        accuracy=0.05,
+        margin=1.3,
+        target="",
+        replay=False,
+    )
+    given = made.parse_args()
+    arrays = dict(np.load(given.tokens))
+    ids, mask = arrays["input_ids"].astype(np.int64), arrays["attention_mask"].astype(np.int64)
+    every = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    import onnx
+
+    names = [one.name for one in onnx.load(given.model).graph.input]
+    every = {name: every[name] for name in names}
+
+    def some(start: int, count: int) -> Any:
+        return {name: values[start : start + count] for name, values in every.items()}
+
+    def rows() -> Iterator[dict[str, Any]]:
+        start, used = time.perf_counter(), time.process_time()
+        model = hg.ml.compile(
+            given.model,
+            calibrate=some(0, given.calibration),
+            accuracy=given.accuracy,
+            margin=given.margin,
+            classifies=False,
+            **({"outputs": given.output} if given.output else {}),
+            **({"target": given.target} if given.target else {}),
+        )
+        report = model.report
+        yield {
+            "model": Path(given.model).stem,
+            "tokens": int(ids.shape[1]),
+            "compile_seconds": time.perf_counter() - start,
+            "compile_processor_seconds": time.process_time() - used,
+            "parameters": model.parameters.name,
+            "bootstraps": report.bootstraps,
+            "diagonals": report.diagonals,
+            "forecast_seconds": report.seconds,
+            "forecast_matrix_bytes": report.matrix_bytes,
+            "forecast_key_bytes": report.key_bytes,
+            "forecast_work_bytes": report.work_bytes,
+            "loss": report.loss.lost,
+        }
+        count = min(given.simulated, len(ids) - given.calibration)
+        tested = some(given.calibration, count)
+        kept = mask[given.calibration : given.calibration + count]
+        clear = embeddings(model.clear(tested), kept)
+        yield {"simulated": agreement(clear, embeddings(model.simulate(tested, beyond="nan"), kept))}
+        if given.encrypted:
+            yield from encrypted(model, tested, kept, clear, given.encrypted, given.calls, given.replay)
+
+    load, kept_rows = common.load(), []
+    for row in rows():
+        kept_rows.append(row)
+        print({key: value for key, value in row.items() if key != "cuts"}, flush=True)
+        machine = common.machine() | common.engine()
+        results.save(given.out, common.report(kept_rows, machine, kind="sentences", load=[load, common.load()]))
+
+
+if __name__ == "__main__":
+    main()
