@@ -298,7 +298,14 @@ BlockSum block_sum_of(Context& context, const Blocks& blocks, std::size_t inputs
   for (std::size_t at = 0; at < blocks.size(); ++at)
     for (const auto& [k, values] : blocks[at]) targets.insert({at / inputs, giant_of(k)});
   sum.targets.assign(targets.begin(), targets.end());
-  const std::size_t width = std::max(context.period(), size);
+  std::size_t repeated = 0;
+  for (const DiagonalViews& block : blocks) {
+    if (block.empty()) continue;
+    const std::size_t own = repeated_width(block, size);
+    repeated = own ? std::max(repeated, own) : size;
+  }
+  if (repeated >= size) repeated = 0;
+  const std::size_t width = repeated ? repeated : std::max(context.period(), size);
   const device::PrimeList primes = context.rlwe().ntt_switch_plan(level, level - 1)->extended;
   for (std::size_t i = 0; i < inputs; ++i) {
     BlockSum::Input input;
@@ -327,7 +334,7 @@ BlockSum block_sum_of(Context& context, const Blocks& blocks, std::size_t inputs
           [&](std::size_t first, std::size_t count) {
             return turned_back(diagonals.data() + first, count, size, width, complex);
           },
-          store);
+          store, repeated > 0);
       sum.complex = sum.complex || input.plaintexts.complex;
     }
     sum.inputs.push_back(std::move(input));

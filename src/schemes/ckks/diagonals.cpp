@@ -46,6 +46,12 @@ Values turned_back(const PlacedDiagonal* diagonals, std::size_t count, std::size
   return values;
 }
 
+std::size_t repeated_width(const DiagonalViews& diagonals, std::size_t size) {
+  std::size_t width = 4;
+  for (const auto& [k, values] : diagonals) width = std::max(width, values.repeats ? values.count : size);
+  return width < size ? width : 0;
+}
+
 DiagonalViews views_of(const Diagonals& diagonals) {
   DiagonalViews views;
   for (const auto& [k, values] : diagonals) views.emplace(k, DiagonalView(values));
@@ -92,11 +98,12 @@ LinearSum sum_of(Context& context, const DiagonalViews& diagonals, std::size_t s
     terms.push_back({place_in(steps.giants, first), place_in(steps.babies, rest)});
   }
   const bool complex = any_complex(diagonals);
-  const std::size_t width = std::max(context.period(), size);
+  const std::size_t repeated = repeated_width(diagonals, size);
+  const std::size_t whole = std::max(context.period(), size), width = repeated ? repeated : whole;
   return make_linear_sum(
-      context, level, width, steps.babies, steps.giants, std::move(terms),
+      context, level, whole, steps.babies, steps.giants, std::move(terms),
       [&](std::size_t first, std::size_t count) { return turned_back(places.data() + first, count, size, width, complex); },
-      own);
+      own, repeated > 0);
 }
 
 }  // namespace heliograph::ckks

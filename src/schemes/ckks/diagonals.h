@@ -29,6 +29,8 @@ struct PlacedDiagonal {
   const DiagonalView* values;
   std::size_t giant;
 };
+/// Returns the number of values with which all diagonals repeat if that is less than `size`, at least 4; 0 otherwise.
+std::size_t repeated_width(const DiagonalViews& diagonals, std::size_t size);
 /// Returns the plaintexts of some diagonals, each rotated back by its giant step, because the giant step is applied after
 /// the product.
 Values turned_back(const PlacedDiagonal* diagonals, std::size_t count, std::size_t size, std::size_t width, bool complex);

@@ -176,6 +176,19 @@ std::vector<double> rounded_polynomials(const Context& c, const Values& values, 
   return out;
 }
 
+std::vector<double> repeated_polynomials(const Values& values, double scale) {
+  // Slot s is the value at exp(i pi 5^s / N), so a polynomial in Y = X^(N / n) has the slots of the ring of degree n.
+  const std::size_t width = values.width, n = 2 * width, count = values.data.size() / width;
+  const Embedding embedding(n);
+  std::vector<double> out(count * n);
+  parallel_for(count, count * n * 16, [&](std::size_t i) {
+    double* const to = out.data() + i * n;
+    embedding.to_polynomial(values.data.data() + i * width, scale, to);
+    for (std::size_t k = 0; k < n; ++k) to[k] = std::rint(to[k]);
+  });
+  return out;
+}
+
 u64 residue_of(double whole, u64 q) {
   if (std::abs(whole) < kWord) return math::signed_mod(static_cast<i64>(whole), q);
   int exponent = 0;
@@ -213,11 +226,11 @@ std::size_t distinct_words(const std::vector<double>& polynomials, std::size_t n
   return places == 0 ? 1 : n >> std::countr_zero(places);
 }
 
-void upload_transforms(Context& c, const std::vector<double>& polynomials, const RnsTensor& to) {
+void upload_transforms(Context& c, const std::vector<double>& polynomials, std::size_t size, const RnsTensor& to) {
   const device::PrimeList& primes = to.primes();
   const math::Ring& ring = to.engine()->ring();
-  const std::size_t n = c.spec().n, words = to.view().n, run = n / words, count = to.components(), limbs = primes.size();
-  require<InternalError>(polynomials.size() == count * n && distinct_words(polynomials, n) <= words,
+  const std::size_t words = to.view().n, run = c.spec().n / words, count = to.components(), limbs = primes.size();
+  require<InternalError>(polynomials.size() == count * size && distinct_words(polynomials, size) <= words,
                          "transforms must have one word for each run of equal words");
   // The polynomial is one in Y = X^run. The polynomial's transform of degree n' with the root of unity psi^run gives one
   // word per run, in the order of the runs (math/ring.h).
@@ -234,7 +247,7 @@ void upload_transforms(Context& c, const std::vector<double>& polynomials, const
       std::vector<double> whole(words);
       std::vector<u64> x(words);
       for (std::size_t k = 0; k < count; ++k) {
-        for (std::size_t i = 0; i < words; ++i) whole[i] = polynomials[k * n + i * run];
+        for (std::size_t i = 0; i < words; ++i) whole[i] = polynomials[k * size + i * (size / words)];
         write_residues(whole.data(), words, q, x.data());
         for (std::size_t m = 1, t = words / 2; m < words; m *= 2, t /= 2) {
           for (std::size_t i = 0; i < m; ++i) {

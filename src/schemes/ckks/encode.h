@@ -19,6 +19,9 @@ Ranges ranges_of_numbers(const std::vector<std::complex<double>>& numbers);
 /// the period or with their number if that is larger.
 std::vector<double> rounded_polynomials(const Context& c, const Values& values, double scale, std::size_t first,
                                         std::size_t count);
+/// Returns the rounded coefficients of items whose values, a power of two of at least 4, repeat through all slots: the
+/// coefficients of X^(N / (2 width)), 2 width of them for each item.
+std::vector<double> repeated_polynomials(const Values& values, double scale);
 /// Returns an integer of any size modulo q.
 u64 residue_of(double whole, u64 q);
 device::LimbConstants constants_of(double whole, const std::vector<u64>& moduli);
@@ -28,8 +31,9 @@ RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials,
 /// Returns the least number of words per limb that determines the polynomials' transforms. The number is n' if all
 /// polynomials are in X^(N / n'), because runs of their words are equal. Examines every coefficient.
 std::size_t distinct_words(const std::vector<double>& polynomials, std::size_t n);
-/// Uploads the transforms of polynomials, with as many words per limb as `to` has, as components of one item.
-void upload_transforms(Context& c, const std::vector<double>& polynomials, const RnsTensor& to);
+/// Uploads the transforms of polynomials of `size` coefficients of X^(N / size), with as many words per limb as `to` has, as
+/// components of one item.
+void upload_transforms(Context& c, const std::vector<double>& polynomials, std::size_t size, const RnsTensor& to);
 /// Downloads the coefficients of each item (one component, coefficient domain), centred: exact integers below 2^126, rounded
 /// once to doubles. Runs in constant time, because phases are secret.
 SecretVector<double> download_polynomials(Context& c, const RnsTensor& phase);

@@ -45,6 +45,9 @@ void describe(CiphertextData& r, const LinearSum& sum, double scale, std::size_t
   });
 }
 
+/// Terms that repeat are encoded in runs of this many times as many, because they take less memory on the host.
+constexpr std::size_t kRepeatedStretch = 16;
+
 /// Form of encoded terms: words per limb, or coefficients modulo the first `few` primes.
 struct TermForm {
   std::size_t words = 1, few = 0;
@@ -79,7 +82,7 @@ void transform(Context& c, const RnsTensor& coefficients, const device::PrimeLis
 /// Encodes terms in a form. If a term does not fit the form, returns the form that it needs.
 std::optional<TermForm> encode_in(Context& c, std::size_t level, std::size_t places, const device::PrimeList& primes,
                                   const std::function<Values(std::size_t first, std::size_t count)>& values,
-                                  std::size_t count, bool store, const TermForm& form, EncodedTerms& terms) {
+                                  std::size_t count, bool store, bool repeats, const TermForm& form, EncodedTerms& terms) {
   ring::Engine& e = c.engine();
   const std::size_t n = c.spec().n, words = form.words;
   terms.stored = form.few > 0;
@@ -89,7 +92,7 @@ std::optional<TermForm> encode_in(Context& c, std::size_t level, std::size_t pla
                           ring::Secrecy::open, words);
   terms.bounds.clear(), terms.complex = false;
   const double scale = c.scale(level);  // the rescaled product then has the scale of the level below
-  const std::size_t stretch = encoding_stretch(c, primes.size());
+  const std::size_t stretch = encoding_stretch(c, primes.size()) * (repeats ? kRepeatedStretch : 1);
   for (std::size_t first = 0; first < count; first += stretch) {
     const std::size_t some = std::min(stretch, count - first);
     const Values part = values(first, some);
@@ -101,14 +104,16 @@ std::optional<TermForm> encode_in(Context& c, std::size_t level, std::size_t pla
       terms.bounds.push_back(std::log2(largest));
     }
     terms.complex = terms.complex || part.complex;
-    const std::vector<double> polynomials = rounded_polynomials(c, part, scale, 0, some);
-    if (const std::size_t needed = distinct_words(polynomials, n); needed > words) {
+    const std::vector<double> polynomials =
+        repeats ? repeated_polynomials(part, scale) : rounded_polynomials(c, part, scale, 0, some);
+    const std::size_t size = polynomials.size() / some;
+    if (const std::size_t needed = distinct_words(polynomials, size); needed > words) {
       const bool smaller = store && checked_mul(needed, primes.size()) > 2 * n;  // most coefficients fit one or two primes
       return smaller ? TermForm{n, 1} : TermForm{needed, 0};
     }
     const RnsTensor to = terms.words.with_components(first, some);
     if (words < n) {
-      upload_transforms(c, polynomials, to);
+      upload_transforms(c, polynomials, size, to);
       continue;
     }
     double largest = 0;
@@ -130,10 +135,10 @@ std::optional<TermForm> encode_in(Context& c, std::size_t level, std::size_t pla
 
 EncodedTerms encode_terms(Context& c, std::size_t level, std::size_t places, const device::PrimeList& primes,
                           std::size_t count, const std::function<Values(std::size_t first, std::size_t count)>& values,
-                          bool store) {
+                          bool store, bool repeats) {
   EncodedTerms terms;
   for (std::optional<TermForm> form = TermForm{}; form;)
-    form = encode_in(c, level, places, primes, values, count, store, *form, terms);
+    form = encode_in(c, level, places, primes, values, count, store, repeats, *form, terms);
   return terms;
 }
 
@@ -148,7 +153,8 @@ RnsTensor transformed_terms(Context& c, const EncodedTerms& terms, const device:
 
 LinearSum make_linear_sum(Context& c, std::size_t level, std::size_t places, const std::vector<std::int64_t>& babies,
                           const std::vector<std::int64_t>& giants, std::vector<LinearTerm> terms,
-                          const std::function<Values(std::size_t first, std::size_t count)>& values, const OwnKeys* own) {
+                          const std::function<Values(std::size_t first, std::size_t count)>& values, const OwnKeys* own,
+                          bool repeats) {
   LinearSum sum{.context = &c, .level = level, .places = places, .rotations = babies};
   sum.rotations.insert(sum.rotations.end(), giants.begin(), giants.end());
   sum.own_keys = own != nullptr;
@@ -158,7 +164,8 @@ LinearSum make_linear_sum(Context& c, std::size_t level, std::size_t places, con
   auto mod_down = own ? key_switch->mod_down : c.rlwe().key_switch_plan(level)->mod_down;
   sum.plan = rlwe::linear_plan(c.rlwe(), std::move(key_switch), std::move(mod_down), galois_of(c, babies, places),
                                galois_of(c, giants, places), std::move(terms));
-  EncodedTerms encoded = encode_terms(c, level, places, sum.plan->key_switch->extended, sum.plan->terms.size(), values);
+  EncodedTerms encoded =
+      encode_terms(c, level, places, sum.plan->key_switch->extended, sum.plan->terms.size(), values, false, repeats);
   sum.plaintexts = std::move(encoded.words), sum.bounds = std::move(encoded.bounds), sum.complex = encoded.complex;
   return sum;
 }

@@ -45,11 +45,11 @@ struct EncodedTerms {
   bool complex = false;
 };
 /// Encodes `count` plaintexts for operands of `level`, over `primes`. values(first, count) returns some of them, [count], of
-/// any width up to `places`. `store`: coefficients instead of transforms, if these take less memory. Throws
-/// PlaintextRangeError, OutOfMemoryError.
+/// any width up to `places`. `store`: coefficients instead of transforms, if these take less memory. `repeats`: the values,
+/// a power of two of at least 4, repeat through all slots. Throws PlaintextRangeError, OutOfMemoryError.
 EncodedTerms encode_terms(Context& context, std::size_t level, std::size_t places, const device::PrimeList& primes,
                           std::size_t count, const std::function<Values(std::size_t first, std::size_t count)>& values,
-                          bool store = false);
+                          bool store = false, bool repeats = false);
 /// Returns the transforms of stored terms [first, first + count).
 RnsTensor transformed_terms(Context& context, const EncodedTerms& terms, const device::PrimeList& primes, std::size_t first,
                             std::size_t count);
@@ -61,7 +61,7 @@ RnsTensor transformed_terms(Context& context, const EncodedTerms& terms, const d
 LinearSum make_linear_sum(Context& context, std::size_t level, std::size_t places, const std::vector<std::int64_t>& babies,
                           const std::vector<std::int64_t>& giants, std::vector<LinearTerm> terms,
                           const std::function<Values(std::size_t first, std::size_t count)>& values,
-                          const OwnKeys* own = nullptr);
+                          const OwnKeys* own = nullptr, bool repeats = false);
 
 /// Applies the sum to a tensor without metadata.
 RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& keys);
