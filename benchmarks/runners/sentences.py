@@ -3,27 +3,35 @@
     python -m benchmarks.runners.sentences --model minilm.onnx --tokens tokens.npz --out benchmarks/results/mine-sentences.jsonl
 
 `tokens.npz` has arrays input_ids and attention_mask [count, tokens]. `python examples/sentences/write_tokens.py` writes such a
-file from a text. The first --calibration of them calibrate the model, the others are tested. An output of a vector for each token is averaged over the
+file from a text. The first --calibration of them calibrate the model, the others are tested. With --write the compiled network is written to a file
+and nothing is encrypted; --read takes such a file, so that another machine runs it. An output of a vector for each token is averaged over the
 tokens that the mask keeps. Neighbours are the passages of largest cosine, among all tested ones.
 """
 
 from __future__ import annotations
 
+import json
 import resource
 import statistics
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import onnx
 
 import heliograph as hg
 from benchmarks.report import results
 from benchmarks.runners import common
 from benchmarks.runners.models import DeviceMemory, replay_seconds
+from heliograph.ml.networks import NetworkModel
+from heliograph.ml.networks.files import arrays_of, circuit_of
+from heliograph.ml.outputs import Output
 
 _BEST = 3  # nearest neighbours that are compared
+_KEPT = 16  # samples that are written with a compiled network
 
 
 def embeddings(values: Any, mask: Any) -> Any:
@@ -80,31 +88,32 @@ def timed_cuts(model: Any, request: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def encrypted(
-    model: Any, feeds: Any, mask: Any, clear: Any, count: int, calls: int, replay: bool
-) -> Iterator[dict[str, Any]]:
+def encrypted(case: Case, count: int, calls: int, replay: bool) -> Iterator[dict[str, Any]]:
     """Yields rows of encrypted requests."""
-    network = model.network
-    secret = hg.SecretKey.generate(model.parameters)
-    with DeviceMemory(model.parameters) as memory:
+    network = case.network
+    secret = hg.SecretKey.generate(network.parameters)
+    with DeviceMemory(network.parameters) as memory:
         start = time.perf_counter()
         server = hg.Server(network.keys(secret))
         keyed = time.perf_counter()
         network.circuit.prepare()
         encoded = time.perf_counter()
+        print({"key_seconds": keyed - start, "encode_seconds": encoded - keyed}, flush=True)
         seconds, off, cosines = [], [], []
         for number in [0] * calls + list(range(count)):
-            one = {name: values[number : number + 1] for name, values in feeds.items()}
-            request = server.bind(model.encrypt(secret, one))
+            vector = case.vectors[number]
+            request = server.bind(network.encrypt(secret, vector))
             request.wait()
             begin = time.perf_counter()
             answer = network(request)
             answer.wait()
             seconds.append(time.perf_counter() - begin)
+            print({"call": seconds[-1]}, flush=True)
             if len(seconds) > calls:
-                values = model.decrypt(secret, answer, like=one)
-                off.append(float(np.abs(values - model.simulate(one)).max()))
-                cosines.append(float(embeddings(values, mask[number : number + 1])[0] @ clear[number]))
+                values = network.decrypt(secret, answer, like=vector)
+                off.append(float(np.abs(values - network.simulate(vector[None])).max()))
+                made = embeddings(values, case.mask[number : number + 1])[0]
+                cosines.append(float(made @ case.clear[number]))
                 yield {"sentence": number, "seconds": seconds[-1], "cosine": cosines[-1], "difference": off[-1]}
         replayed = replay_seconds(hg.program(network), request) if replay else None
     yield {
@@ -125,13 +134,90 @@ def encrypted(
     yield {"cuts": timed_cuts(network, request)}
 
 
+@dataclass(frozen=True)
+class Case:
+    """A compiled network, prepared samples, their masks, and the clear embeddings."""
+
+    network: NetworkModel
+    vectors: Any  #: [count, values]
+    mask: Any  #: [count, tokens]
+    clear: Any  #: [count, features]
+    compiled: dict[str, Any]  #: the row of the compilation
+
+    def write(self, path: Path) -> None:
+        """Writes the case as an archive of arrays."""
+        circuit = self.network.circuit
+        about = {**self.compiled, "batch": circuit.design.batch, "share": circuit.design.share}
+        arrays = {f"network/{name}": array for name, array in arrays_of(circuit).items()}
+        text = np.frombuffer(json.dumps(about).encode(), np.uint8)
+        kept = {"vectors": self.vectors.astype(np.float32), "mask": self.mask, "clear": self.clear, "about": text}
+        np.savez_compressed(path, **arrays, **kept)
+
+    @staticmethod
+    def read(path: Path) -> Case:
+        """Reads what `write` wrote."""
+        every = dict(np.load(path))
+        about = json.loads(every["about"].tobytes())
+        arrays = {name.removeprefix("network/"): a for name, a in every.items() if name.startswith("network/")}
+        parameters = hg.ckks.parameters(about["parameters"])
+        circuit = circuit_of(arrays, parameters, about.pop("batch"), about.pop("share"))
+        network = NetworkModel(circuit, cast(Any, None), Output("values"))
+        return Case(network, every["vectors"].astype(np.float64), every["mask"], every["clear"], about)
+
+
+def compiled(given: Any) -> Iterator[Any]:
+    """Yields the rows of a compilation and of the simulation, then the case."""
+    arrays = dict(np.load(given.tokens))
+    ids, mask = arrays["input_ids"].astype(np.int64), arrays["attention_mask"].astype(np.int64)
+    every = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    every = {one.name: every[one.name] for one in onnx.load(given.model).graph.input}
+
+    def some(start: int, count: int) -> Any:
+        return {name: values[start : start + count] for name, values in every.items()}
+
+    start, used = time.perf_counter(), time.process_time()
+    model = hg.ml.compile(
+        given.model,
+        calibrate=some(0, given.calibration),
+        accuracy=given.accuracy,
+        margin=given.margin,
+        classifies=False,
+        **({"outputs": given.output} if given.output else {}),
+        **({"target": given.target} if given.target else {}),
+    )
+    report = model.report
+    row = {
+        "model": Path(given.model).stem,
+        "tokens": int(ids.shape[1]),
+        "calibration": given.calibration,
+        "compile_seconds": time.perf_counter() - start,
+        "compile_processor_seconds": time.process_time() - used,
+        "compile_host_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "parameters": model.parameters.name,
+        "bootstraps": report.bootstraps,
+        "diagonals": report.diagonals,
+        "forecast_seconds": report.seconds,
+        "forecast_matrix_bytes": report.matrix_bytes,
+        "forecast_key_bytes": report.key_bytes,
+        "forecast_work_bytes": report.work_bytes,
+        "loss": report.loss.lost,
+    }
+    yield row
+    count = min(given.simulated, len(ids) - given.calibration)
+    tested = some(given.calibration, count)
+    kept = mask[given.calibration : given.calibration + count]
+    clear = embeddings(model.clear(tested), kept)
+    yield {"simulated": agreement(clear, embeddings(model.simulate(tested, beyond="nan"), kept))}
+    few = {name: values[:_KEPT] for name, values in tested.items()}
+    yield Case(model.network, model.prepare(few), kept[:_KEPT], clear[:_KEPT], row)
+
+
 def main() -> None:
     """Runs the program."""
     made = common.parser(
         __doc__,
-        needs=("model", "tokens"),
-        model=str,
-        tokens=str,
+        model="",
+        tokens="",
         output="",
         calibration=32,
         simulated=64,
@@ -141,59 +227,31 @@ def main() -> None:
         margin=1.3,
         target="",
         replay=False,
+        write=("", "file to write the compiled network to"),
+        read=("", "file of a compiled network"),
     )
     given = made.parse_args()
-    arrays = dict(np.load(given.tokens))
-    ids, mask = arrays["input_ids"].astype(np.int64), arrays["attention_mask"].astype(np.int64)
-    every = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-    import onnx
+    load, rows = common.load(), []
 
-    names = [one.name for one in onnx.load(given.model).graph.input]
-    every = {name: every[name] for name in names}
+    def every() -> Iterator[dict[str, Any]]:
+        case = Case.read(Path(given.read)) if given.read else None
+        if case is not None:
+            yield case.compiled | {"compiled_elsewhere": True}
+        for row in compiled(given) if case is None else ():
+            if isinstance(row, Case):
+                case = row
+            else:
+                yield row
+        if given.write and case is not None:
+            case.write(Path(given.write))
+        elif case is not None and given.encrypted:
+            yield from encrypted(case, given.encrypted, given.calls, given.replay)
 
-    def some(start: int, count: int) -> Any:
-        return {name: values[start : start + count] for name, values in every.items()}
-
-    def rows() -> Iterator[dict[str, Any]]:
-        start, used = time.perf_counter(), time.process_time()
-        model = hg.ml.compile(
-            given.model,
-            calibrate=some(0, given.calibration),
-            accuracy=given.accuracy,
-            margin=given.margin,
-            classifies=False,
-            **({"outputs": given.output} if given.output else {}),
-            **({"target": given.target} if given.target else {}),
-        )
-        report = model.report
-        yield {
-            "model": Path(given.model).stem,
-            "tokens": int(ids.shape[1]),
-            "compile_seconds": time.perf_counter() - start,
-            "compile_processor_seconds": time.process_time() - used,
-            "parameters": model.parameters.name,
-            "bootstraps": report.bootstraps,
-            "diagonals": report.diagonals,
-            "forecast_seconds": report.seconds,
-            "forecast_matrix_bytes": report.matrix_bytes,
-            "forecast_key_bytes": report.key_bytes,
-            "forecast_work_bytes": report.work_bytes,
-            "loss": report.loss.lost,
-        }
-        count = min(given.simulated, len(ids) - given.calibration)
-        tested = some(given.calibration, count)
-        kept = mask[given.calibration : given.calibration + count]
-        clear = embeddings(model.clear(tested), kept)
-        yield {"simulated": agreement(clear, embeddings(model.simulate(tested, beyond="nan"), kept))}
-        if given.encrypted:
-            yield from encrypted(model, tested, kept, clear, given.encrypted, given.calls, given.replay)
-
-    load, kept_rows = common.load(), []
-    for row in rows():
-        kept_rows.append(row)
+    for row in every():
+        rows.append(row)
         print({key: value for key, value in row.items() if key != "cuts"}, flush=True)
         machine = common.machine() | common.engine()
-        results.save(given.out, common.report(kept_rows, machine, kind="sentences", load=[load, common.load()]))
+        results.save(given.out, common.report(rows, machine, kind="sentences", load=[load, common.load()]))
 
 
 if __name__ == "__main__":
