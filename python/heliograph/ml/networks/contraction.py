@@ -14,14 +14,13 @@ by f tokens. So a product takes one hoisted rotation, and a sum of products take
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Shape
-from heliograph.ml.networks.diagonals import Blocks, Diagonals, Entries, made_of
+from heliograph.ml.networks.diagonals import Diagonals, made_of
 from heliograph.ml.networks.layouts import Digits, Layout
 
 OPERATIONS = ("attention_scores", "attention_values")  #: operations of canonical graphs that become sums of products
@@ -104,8 +103,8 @@ class Contraction:
     """The steps of one product of attention."""
 
     blocks: int  #: blocks of ciphertexts of the scores
-    #: Versions of the first factor: the rotation by t with its mask, by (version, 0). An output sums over them.
-    spread: Blocks
+    versions: tuple[int, ...]  #: rotations of the first factor; an output sums over them
+    masks: Floats = field(repr=False)  #: 0 and 1 for the places of a head [versions, width], by which these are multiplied
     skew: Diagonals  #: turns feature f of the second factor by f tokens
     steps: tuple[tuple[int, ...], ...]  #: rotations of the skewed factor, for each block and version
     sums_blocks: bool  #: whether blocks are summed (values), instead of results of their own (scores)
@@ -116,16 +115,12 @@ class Contraction:
         """Different rotations of the skewed factor."""
         return tuple(sorted({step for steps in self.steps for step in steps} - {0}))
 
-    @property
-    def matrices(self) -> tuple[Diagonals, ...]:
-        """The matrices of both factors."""
-        return (*self.spread.values(), self.skew)
-
     def interleaved(self, share: int) -> Contraction:
         """Returns the same product for `share` interleaved samples."""
         return replace(
             self,
-            spread={name: d.interleaved(share) for name, d in self.spread.items()},
+            versions=tuple(step * share for step in self.versions),
+            masks=np.repeat(self.masks, share, axis=1),
             skew=self.skew.interleaved(share),
             steps=tuple(tuple(step * share for step in steps) for steps in self.steps),
         )
@@ -135,19 +130,15 @@ def contraction_of(heads: Heads, features: int, sums_blocks: bool) -> Contractio
     """Returns the steps of scores, or of values with `sums_blocks`, for heads of `features` features.
 
     >>> made = contraction_of(Heads((12,), 128, 32, 1 << 15, 256), 32, False)
-    >>> len(made.spread), len(made.rotations)
+    >>> len(made.versions), len(made.rotations)
     (63, 251)
     """
     # Places of the result that are used, and places of the first factor.
     results, sources = (features, heads.inner) if sums_blocks else (heads.inner, features)
     period, place = heads.period, np.arange(heads.width)
-    spread, steps = {}, []
     versions = range(1 - results, sources)
-    for version, t in enumerate(versions):
-        kept = np.flatnonzero((place < results) & (place + t >= 0) & (place + t < sources))
-        number = np.array([t % period])
-        turned = tuple(number.tolist()) if t else ()
-        spread[version, 0] = Diagonals(period, number, period, turned, (), _mask(number, kept), heads.width)
+    masks = [(place < results) & (place + t >= 0) & (place + t < sources) for t in versions]
+    steps = []
     for a in range(heads.blocks):
         tokens = [heads.inner * a + (t if sums_blocks else -t) for t in versions]
         places = [0 if sums_blocks else t for t in versions]
@@ -156,11 +147,5 @@ def contraction_of(heads: Heads, features: int, sums_blocks: bool) -> Contractio
     numbers = every * heads.distance % period
     skew = made_of(np.unique(numbers), period, (), lambda: iter([(numbers, every, np.ones(features))]), heads.width)
     terms = heads.count if sums_blocks else features
-    return Contraction(heads.blocks, spread, skew, tuple(steps), sums_blocks, terms)
-
-
-def _mask(number: np.ndarray, kept: np.ndarray):
-    def entries() -> Iterator[Entries]:
-        yield np.repeat(number, len(kept)), kept, np.ones(len(kept))
-
-    return entries
+    turned = tuple(t % period for t in versions)
+    return Contraction(heads.blocks, turned, np.array(masks, dtype=np.float64), skew, tuple(steps), sums_blocks, terms)

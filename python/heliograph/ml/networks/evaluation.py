@@ -19,7 +19,9 @@ from heliograph.ml.graph import OPERATIONS, Graph, Node
 from heliograph.ml.interpreter import CANONICAL
 
 Array = npt.NDArray[Any]
-#: Called with a node and its argument [samples, ...]; returns the node's values, or None for the exact function.
+HOOKED = ("multiply", "attention_scores", "attention_values")  #: operations whose values hooks may change
+#: For activations called with a node and its argument [samples, ...]; returns the node's values, or None for the exact
+#: function. For products called with their values, which it may replace.
 Hook = Callable[[Node, Array], "Array | None"]
 
 
@@ -36,7 +38,7 @@ def evaluate(graph: Graph, samples: Array, hook: Hook | None = None) -> dict[str
 
 
 def evaluated(graph: Graph, start: Mapping[str, Array], hook: Hook | None = None) -> dict[str, Array]:
-    """Returns the outputs of a graph whose first values [count, ...] are known."""
+    """Returns the outputs of a graph whose first values [count, ...] are known. Products call the hook with their value."""
     values = dict(start)
     samples = next(iter(start.values()))
     last = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}
@@ -66,7 +68,11 @@ def _computed(
         operands = [np.broadcast_to(x, (*count, *x.shape[1:])) for x in operands]
     made = hook(node, operands[0]) if hook is not None and node.operation == "activation" else None
     with np.errstate(all="ignore"):
-        return CANONICAL[node.operation](operands, node.attributes) if made is None else made
+        value = CANONICAL[node.operation](operands, node.attributes) if made is None else made
+    if hook is None or node.operation not in HOOKED:
+        return value
+    changed = hook(node, value)
+    return value if changed is None else changed
 
 
 def products_of_sample(graph: Graph) -> int:

@@ -52,6 +52,18 @@ class Observed:
         histogram = np.sum([np.histogram(p, BINS, edges)[0] for p in parts], axis=0)
         return Observed(low, high, sum(p.size for p in parts), edges, histogram)
 
+    def relative_error(self, function: Function, fitted: Function) -> float:
+        """Returns the root mean square error of a fit at these values, relative to the function's values.
+
+        >>> Observed.of([np.ones(3)], margin=2.0).relative_error(np.square, lambda x: 1.5 * x * x)
+        0.5
+        """
+        low, high = self.interval
+        x = low + (np.arange(BINS) + 0.5) * (high - low) / BINS
+        x = x[self.histogram > 0]
+        share = self.histogram[self.histogram > 0] / self.histogram.sum()
+        return float(np.sqrt((share * (fitted(x) / function(x) - 1) ** 2).sum()))
+
 
 def interval_of(low: float, high: float, margin: float, positive: bool = False) -> tuple[float, float]:
     """Returns a range, widened at both ends by (margin - 1) times its largest magnitude. The positive range of a `positive`

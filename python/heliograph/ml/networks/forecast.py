@@ -122,9 +122,10 @@ class _Forecast:
         design = self._circuit.design
         made, (one, two) = design.contractions[name], design.maps[name]
         first, second = (design.layouts[m.source].ciphertexts * design.groups for m in (one, two))
-        versions, rates = len(made.spread), self.at(level)
+        versions, rates = len(made.versions), self.at(level)
         result = design.layouts[name].ciphertexts * design.groups
         total = first * versions * _HOISTED * rates.rotation(level, _BATCH)
+        total += first * versions * self.rates.constant_product(level, _BATCH)
         total += second * rates.transform(level, (int(k) for k in made.skew.numbers), made.skew.baby, second)
         total += second * len(made.rotations) * _HOISTED * self.at(level - 1).rotation(level - 1, _BATCH)
         total += result * versions * made.blocks * _UNFINISHED * self.rates.product(level - 1, _BATCH)

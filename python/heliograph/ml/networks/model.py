@@ -23,7 +23,7 @@ from heliograph.ml.networks.files import arrays_of
 from heliograph.ml.networks.layouts import Layout
 from heliograph.ml.networks.program import Circuit
 from heliograph.ml.networks.report import NetworkReport
-from heliograph.ml.networks.simulation import Simulator, noise_of
+from heliograph.ml.networks.simulation import Simulator, errors_of, noise_of
 from heliograph.ml.outputs import Output
 
 Floats = npt.NDArray[np.float64]
@@ -315,7 +315,9 @@ class NetworkModel(Model):
         x = samples_of(samples, self.input_shape, "samples")
         circuit = self._circuit
         outside = np.flatnonzero(np.abs(x.reshape(len(x), -1)).max(axis=1) > self._unit * (1 + 1e-9))
-        simulator = Simulator(circuit.network, circuit.polynomials, noise_of(circuit.parameters, circuit.plan), circuit.plan)
+        noise = noise_of(circuit.parameters, circuit.plan)
+        errors = errors_of(circuit.parameters, circuit.plan, circuit.network, circuit.units.values)
+        simulator = Simulator(circuit.network, circuit.polynomials, noise, circuit.plan, errors)
         made, found = simulator.outputs(x, seed)
         if how == "raise":
             if len(outside):

@@ -32,7 +32,7 @@ PRODUCTS = ("multiply", *CONTRACTIONS)  #: operations that multiply two computed
 #: Operations at the end of a graph that the client computes after decryption.
 CLIENT_OPERATIONS = ("softmax", "log_softmax", "argmax")
 
-_RATIO = 200.0  # largest ratio of the sums of a softmax, for one polynomial of 1 / x
+_RATIO = 300.0  # largest ratio of the sums of a softmax, for one polynomial of 1 / x
 _SPAN = 16.0  # longest range of the arguments of exp
 _SQUARINGS = 6  # maximum squarings of a softmax
 _SAMPLES = 256  # samples for the ranges of a softmax
@@ -225,7 +225,7 @@ def _normalized(writer: Writer, node: Node) -> None:
     variance = writer.summed(writer.function(centred, "square", "square"), mean)
     shifted = writer.put("scale", (variance,), flat, factor=np.float64(1), offset=np.float64(a["epsilon"]))
     inverse = writer.function(shifted, "power", "inverse deviation", exponent=-0.5)
-    y = writer.put("multiply", (centred, inverse), flat)
+    y = writer.put("multiply", (centred, inverse), flat, largest=math.sqrt(inner))
     if flat != shape:
         y = writer.put("reshape", (y,), shape, shape=shape)
     writer.put("scale", (y,), shape, node.output, factor=a["factor"], offset=a["offset"])
@@ -288,14 +288,16 @@ def weights_of(
             mask = writer.put("broadcast", (mask,), shape, shape=shape)
         part = writer.put("multiply", (part, mask), shape)
     ones = np.ones((shape[inner], shape[inner]))
+    most = math.sqrt(math.prod(shape[axis] for axis in axes)) / 2 + 1  # of p / sum of p^2, for shares p
     for i in range(halvings + 1):
-        total = part
+        total = part if i == 0 else writer.function(part, "square", "square")
         if len(axes) > 1:
-            total = writer.put("sum", (part,), (1, *shape[1:]), axes=(axes[0],), keepdims=True)
+            total = writer.put("sum", (total,), (1, *shape[1:]), axes=(axes[0],), keepdims=True)
         total = writer.turned(writer.summed(writer.turned(total, order), ones), tuple(int(k) for k in np.argsort(order)))
-        part = writer.put("multiply", (part, writer.function(total, "reciprocal", "inverse sum")), shape)
-        if i < halvings:
-            part = writer.function(part, "square", "square")
+        inverse = writer.function(total, "reciprocal", "inverse sum")
+        quotient = writer.put("multiply", (part, inverse), shape, largest=most if i else 1.0)
+        # p^2 alone would lose the bits of small shares, so a square divided by its sum is p times p / sum.
+        part = writer.put("multiply", (part, quotient), shape, largest=1.0) if i else quotient
     return part
 
 

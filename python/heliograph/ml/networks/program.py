@@ -14,6 +14,7 @@ from heliograph import ckks
 from heliograph._common.functions import concatenate
 from heliograph.ckks.approximation import doubled_parts, inside, with_errors
 from heliograph.ml.costs import Counter
+from heliograph.ml.networks.contraction import Contraction
 from heliograph.ml.networks.cuts import Cut, Network
 from heliograph.ml.networks.design import Design, Map
 from heliograph.ml.networks.diagonals import Blocks, Diagonals
@@ -33,6 +34,7 @@ _WORK = 16  # tensors that a call holds at a time: values, powers of an argument
 _ROOM_SHARE = 0.9  # of the room that bounds of outputs may take
 _UNIT_ROUNDS = 4  # of the search of units
 _SHARES = 1.05  # largest sum of the weights of a softmax, whose inverse sums are approximated
+_MOST_GAIN = 5  # log2 of the largest value of a factor
 _PAIRED = 0.5  # factor of matrices of paired groups, whose parts are doubled
 
 
@@ -69,6 +71,7 @@ class Circuit:
     compact: bool | None = None
     _encoded: dict[_Key, Any] = field(default_factory=dict, repr=False)
     _constants: dict[tuple[str, int, float], Any] = field(default_factory=dict, init=False, repr=False)
+    _encoded_masks: dict[tuple[bytes, int, int], Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def needs(self) -> dict[str, Any]:
@@ -160,22 +163,33 @@ class Circuit:
         else:
             second = self.design.maps[cut.name][1]
             y = one * (two if second.copies == 1 else concatenate([two] * second.copies))
-            y = with_errors(y.within((-1.0, 1.0)), (math.nan, _ARGUMENT_ERROR))
-        return _lowered(self._bootstrapped(cut.name, y, 1.0, place.value) if place.after else y, place.value)
+            doublings = self._doublings(cut.name)
+            y = with_errors(y.within((-(2.0**-doublings), 2.0**-doublings)), (math.nan, _ARGUMENT_ERROR))
+            for _ in range(doublings):
+                y = y + y
+        if place.after:
+            low, high = y.bounds
+            y = self._bootstrapped(cut.name, y, max(1.0, -low, high), place.value)
+        return _lowered(y, place.value)
+
+    def _doublings(self, name: str) -> int:
+        """Returns how often a product is doubled, because its bound is far below the product of its factors' units."""
+        units = self.units.values
+        return max(0, round(math.log2(math.prod(units[m.source] for m in self.design.maps[name]) / units[name])))
 
     def _contracted(self, name: str, one: Any, two: Any, level: int) -> Any:
         """Returns a product of attention: for each block of ciphertexts of the scores, the sum over all versions of the first
         factor times the second one, rotated. The operands are at `level`; the result is two levels lower."""
-        c, (key, skew_key) = self.design.contractions[name], self._contraction_keys(name)
-        shape, each = (len(c.spread), 1), self.design.layouts[name].ciphertexts // (1 if c.sums_blocks else c.blocks)
-        spread = self._transform(key, c.spread, self._contraction_factor(name), level, shape)
-        turned = self._transform(skew_key, {(0, 0): c.skew}, 1.0, level, (1, 1))(two)
-        parts = []
-        versions = None if c.sums_blocks else spread(one.reshape(1, *one.shape))
+        c = self.design.contractions[name]
+        each = self.design.layouts[name].ciphertexts // (1 if c.sums_blocks else c.blocks)
+        masks = self._masks(c, level, one.ndim)
+        turned = self._skewed(name, level)(two)
+        parts: list[Any] = []
+        versions: Any = None
         for a, steps in enumerate(c.steps):
             if versions is None or c.sums_blocks:
-                block = one[a * each : (a + 1) * each]
-                versions = spread(block.reshape(1, *block.shape))
+                block = one[a * each : (a + 1) * each] if c.sums_blocks else one
+                versions = block.rotate(list(c.versions)) * masks
             parts.append(versions.inner_product(turned.rotate(list(steps)), 0, 1))
         if not c.sums_blocks:
             # The activation that reads scores has a guard.
@@ -189,14 +203,23 @@ class Circuit:
             y = y.within((-bound, bound))
         return with_errors(y, (math.nan, _ARGUMENT_ERROR))
 
-    def _contraction_keys(self, name: str) -> tuple[_Key, _Key]:
-        one, two = self.design.maps[name]
-        return (name, one.source, "spread"), (name, two.source, "skew")
+    def _masks(self, c: Contraction, level: int, axes: int) -> Any:
+        """Returns the encoded masks of a product of attention, [versions, 1, ...]. Equal masks are encoded once."""
+        key = (c.masks.tobytes(), level, axes)
+        if key not in self._encoded_masks:
+            slots = np.tile(c.masks, self.parameters.slots // c.masks.shape[1])
+            made = ckks.encode(self.parameters, slots.reshape(len(slots), *(1,) * axes, -1), level=level)
+            if self.lean:
+                return made
+            self._encoded_masks[key] = made
+        return self._encoded_masks[key]
 
-    def _contraction_factor(self, name: str) -> float:
-        """Returns the factor of the masks of a product of attention: the units of the factors over that of the product."""
-        one, two = (self.units.values[m.source] for m in self.design.maps[name])
-        return one * two / self.units.values[name]
+    def _skewed(self, name: str, level: int) -> Any:
+        """Returns the matrix of the second factor of a product of attention. It divides by the unit of the product."""
+        one, two = self.design.maps[name]
+        factor = self.units.values[one.source] * self.units.values[two.source] / self.units.values[name]
+        blocks = {(0, 0): self.design.contractions[name].skew}
+        return self._transform((name, two.source, "skew"), blocks, factor, level, (1, 1))
 
     @cached_property
     def _factors(self) -> dict[str, str]:
@@ -234,10 +257,15 @@ class Circuit:
         if place.before:
             u = _lowered(self._bootstrapped(name, u, 1.0, place.argument).within((-1.0, 1.0)), place.argument)
         coefficients, (low, high) = self._activations[name]
+        # A bootstrap takes values of about 1, which are doubled after it.
+        doublings = max(0, math.ceil(math.log2(max(-low, high) / 2))) if place.after else 0
+        coefficients, low, high = [c / 2**doublings for c in coefficients], low / 2**doublings, high / 2**doublings
         u = with_errors(u._guarded(self.guard), (math.nan, _ARGUMENT_ERROR))
         y = with_errors(u._polynomial(coefficients, "chebyshev", text), (math.nan, math.nan))
         if place.after:
             y = self._bootstrapped(name, y.within((low, high)), max(-low, high), place.value)
+            for _ in range(doublings):
+                y = y + y
         return _lowered(y, place.value)
 
     def _output_bound(self, values: Mapping[str, Any]) -> float:
@@ -360,9 +388,8 @@ class Circuit:
                 for m in self.design.maps[cut.name]:
                     self._encode(cut.name, (m,), self.units.values[m.source], level, False)
                 if cut.is_contraction:
-                    c, (key, skew_key) = self.design.contractions[cut.name], self._contraction_keys(cut.name)
-                    self._transform(key, c.spread, self._contraction_factor(cut.name), level, (len(c.spread), 1))
-                    self._transform(skew_key, {(0, 0): c.skew}, 1.0, level, (1, 1))
+                    self._masks(self.design.contractions[cut.name], level, 2 if self.design.groups > 1 else 1)
+                    self._skewed(cut.name, level)
             elif cut.form is not None:
                 half = self.units.arguments[cut.name][1]
                 place = self.plan.places[cut.name]
@@ -373,6 +400,7 @@ class Circuit:
         """Frees encoded matrices and constants. The next call makes them again."""
         self._encoded.clear()
         self._constants.clear()
+        self._encoded_masks.clear()
 
     def _encode(self, name: str, maps: tuple[Map, ...], half: float, level: int, filled: bool) -> None:
         for m in maps:
@@ -436,6 +464,9 @@ def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
     for result, above, matrix in matrices(design, plan):
         words = p._core.level_limbs(min(result + above, p.levels)) + special
         total += matrix.count * 2 * matrix.span * words * p.word_size // 8
+    masks = {(made.masks.tobytes(), plan.places[name].form): len(made.masks) for name, made in design.contractions.items()}
+    for (_, level), count in masks.items():
+        total += count * p.n * p._core.level_limbs(level) * p.word_size // 8
     forms = [(design.layouts[name], plan.places[name].form) for name in design.maps]
     for layout, level in (*forms, (design.output, plan.output)):
         total += layout.ciphertexts * p.n * p._core.level_limbs(level) * p.word_size // 8
@@ -450,8 +481,7 @@ def matrices(design: Design, plan: Plan) -> Iterator[tuple[int, int, Diagonals]]
             for above, matrix in m.parts(place is not None and place.filled):
                 yield (plan.output if place is None else place.form), above, matrix
         if place is not None and name in design.contractions:
-            for matrix in design.contractions[name].matrices:
-                yield place.form - 1, 1, matrix
+            yield place.form - 1, 1, design.contractions[name].skew
 
 
 def level_rotations(parameters: ckks.Parameters, design: Design, plan: Plan) -> dict[int, list[int]]:
@@ -461,6 +491,7 @@ def level_rotations(parameters: ckks.Parameters, design: Design, plan: Plan) -> 
         steps.setdefault(result + above, set()).update(matrix.rotations)
         steps.setdefault(result, set()).update(matrix.folds)
     for name, made in design.contractions.items():
+        steps.setdefault(plan.places[name].form, set()).update({step for step in made.versions if step})
         steps.setdefault(plan.places[name].form - 1, set()).update(made.rotations)
     for level in sorted(steps, reverse=True):
         high, low = steps.get(level, set()), steps.get(level - 1, set())
@@ -552,6 +583,9 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
             if cut.is_contraction:
                 unit *= design.contractions[cut.name].terms
                 unit = next(iter(_wanted(cut, design, arguments)), unit)
+            bound = cut.node.attributes.get("largest") if cut.node is not None else None
+            if bound is not None:
+                unit /= 2.0 ** max(0, math.floor(math.log2(unit / (_SHARES * float(bound)))))
             values[cut.name] = unit
             continue
         if cut.node is not None and cut.is_linear:
@@ -559,13 +593,28 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
             continue
         top = largest["input"] if cut.name == name else _largest(polynomials[cut.name])
         if cut.name in factors:  # in [-1, 1], so that the product is, too
-            values[cut.name] = top
+            values[cut.name] = top / _gain(cut.name, top, network, values)
             continue
         wanted = _wanted(cut, design, arguments)
         wanted += [output / m.factor for m in design.output_maps if m.source == cut.name and m.factor]
         near = [w for w in wanted if top / 2 <= w <= 32 * top]
         values[cut.name] = near[0] if near else top
     return Units(values, arguments, output)
+
+
+def _gain(name: str, top: float, network: Network, values: Mapping[str, float]) -> float:
+    """Returns a power of two by which a factor may exceed 1, because its products are far below the largest values of their
+    factors: a share is at most 1, though the inverse of its sum may be 100. Then the products keep more bits."""
+    gains = []
+    for cut in network.cuts:
+        if cut.node is None or cut.form is None or not cut.is_product or name not in cut.form.maps:
+            continue
+        bound = cut.node.attributes.get("largest")
+        other = next(key for key in cut.form.maps if key != name)
+        if bound is None or other not in values:
+            return 1.0
+        gains.append(values[other] * top / (_SHARES * float(bound)))
+    return 2.0 ** max(0, min(_MOST_GAIN, math.floor(math.log2(min(gains, default=1.0)))))
 
 
 def _wanted(cut: Cut, design: Design, arguments: Mapping[str, tuple[float, float]]) -> list[float]:

@@ -16,12 +16,13 @@ from heliograph.ml.networks.cuts import Cut, Network
 from heliograph.ml.networks.evaluation import function_of, is_relative
 from heliograph.ml.networks.fitting import DEGREES, Observed, Polynomial, fit, identity
 from heliograph.ml.networks.sets import Choice, Chooser
-from heliograph.ml.networks.simulation import Simulator, noise_of
+from heliograph.ml.networks.simulation import Simulator, errors_of, noise_of
 
 _SAMPLES = 512  # maximum samples of one simulation
 _FEW = 64  # samples of a first simulation, which refuses degrees that are far too low
 _SOME, _TRIALS = 192, 6  # samples of a simulation with one lower degree, and maximum number of these
 HALF = 0.5  #: probability from which a label is 1
+_RELATIVE, _MOST_RELATIVE = 2.0**-8, 127  # of inverses: relative error, and largest degree for it
 _GAIN = 0.02  # least share of the seconds that a lower degree must save
 
 
@@ -99,6 +100,15 @@ class Search:
         assert cut.node is not None
         return identity(seen) if cut.is_linear else fit(function_of(cut.node), seen, degree, is_relative(cut.node))
 
+    def _degree(self, name: str, degree: int) -> int:
+        """Returns the degree of one activation. Inverses have a higher one if their relative errors would be large."""
+        cut = next(cut for cut in self._network.activations if cut.name == name)
+        if cut.node is None or not is_relative(cut.node):
+            return degree
+        function, seen = function_of(cut.node), self._calibration.seen[name]
+        higher = [d for d in DEGREES if degree <= d <= _MOST_RELATIVE]
+        return next((d for d in higher if seen.relative_error(function, self.fitted(name, d)) < _RELATIVE), max(degree, higher[-1]))
+
     def polynomials(self, degrees: Mapping[str, int]) -> dict[str, Polynomial]:
         """Returns the polynomials of all activations."""
         return {name: self.fitted(name, degree) for name, degree in degrees.items()}
@@ -106,8 +116,11 @@ class Search:
     def loss(self, polynomials: Mapping[str, Polynomial], choice: Choice | None = None, samples: int = _SAMPLES) -> Loss:
         """Returns the loss on the first calibration samples, with the noise of a chosen set."""
         noise = None if choice is None else noise_of(choice.parameters, choice.plan)
+        errors = None
+        if choice is not None:
+            errors = errors_of(choice.parameters, choice.plan, self._network, choice.units.values)
         some = self._calibration.samples[:samples]
-        simulator = Simulator(self._network, polynomials, noise, None if choice is None else choice.plan)
+        simulator = Simulator(self._network, polynomials, noise, None if choice is None else choice.plan, errors)
         return loss_of(self._calibration, self._kind, *simulator.outputs(some))
 
     def _is_hopeless(self, polynomials: Mapping[str, Polynomial], accuracy: float) -> bool:
@@ -124,7 +137,7 @@ class Search:
         best: Loss | None = None
         fits = False
         for degree in DEGREES[2:]:
-            degrees = dict.fromkeys(names, degree)
+            degrees = {name: self._degree(name, degree) for name in names}
             polynomials = self.polynomials(degrees)
             if degree != DEGREES[-1] and self._is_hopeless(polynomials, accuracy):
                 continue

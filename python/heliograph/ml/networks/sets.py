@@ -206,7 +206,7 @@ def _contraction_reads(design: Design, name: str) -> Reads:
     """Returns the maps and rotations of both factors of a product of attention for the search of levels."""
     made, (one, two) = design.contractions[name], design.maps[name]
     counts = [design.layouts[m.source].ciphertexts * design.groups for m in (one, two)]
-    versions = len(made.spread)
+    versions = len(made.versions)
     turns = [versions * counts[0], (made.skew.turns + len(made.rotations)) * counts[1]]
     diagonals = [versions * counts[0], made.skew.count * counts[1]]
     return tuple(

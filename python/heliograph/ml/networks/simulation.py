@@ -13,7 +13,7 @@ from heliograph import ckks
 from heliograph.ckks.parameters import BOOTSTRAPPING
 from heliograph.ml.graph import Node
 from heliograph.ml.networks.cuts import Network
-from heliograph.ml.networks.evaluation import batches, evaluate, evaluate_more, evaluated
+from heliograph.ml.networks.evaluation import HOOKED, batches, evaluate, evaluate_more, evaluated
 from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.placing import Plan
 
@@ -28,7 +28,7 @@ class Simulator:
     """Evaluates a network with polynomials.
 
     `noise` is the standard deviation of the error of each activation's argument, in half the length of its interval, by
-    the cut's name. `plan` has the bootstraps. A value without an activation must be inside its interval before a
+    the cut's name. `errors` are standard deviations of the errors of values: of products and of bootstrapped activations. `plan` has the bootstraps. A value without an activation must be inside its interval before a
     bootstrap and as a factor of a product."""
 
     def __init__(
@@ -37,6 +37,7 @@ class Simulator:
         polynomials: Mapping[str, Polynomial],
         noise: Mapping[str, float] | None = None,
         plan: Plan | None = None,
+        errors: Mapping[str, float] | None = None,
     ) -> None:
         self._network, self._polynomials = network, polynomials
         guarded = {name for name, source in network.factors().items() if not source}
@@ -44,6 +45,7 @@ class Simulator:
         self._free = {name for name, p in polynomials.items() if p.is_identity and name not in guarded}
         self._graph = network.upto(network.result)
         self._noise = {} if noise is None else noise
+        self._errors = {} if errors is None else errors
 
     def outputs(self, samples: npt.NDArray[Any], seed: int = 0) -> tuple[npt.NDArray[Any], dict[str, npt.NDArray[np.int64]]]:
         """Returns the outputs [count, ...], and by cut the numbers of samples beyond its interval."""
@@ -51,14 +53,17 @@ class Simulator:
         beyond: dict[str, list[npt.NDArray[np.int64]]] = {}
         start = 0
 
+        def noisy(x: npt.NDArray[Any], sigma: float) -> npt.NDArray[Any]:
+            return x + (rng.standard_normal(x.shape, dtype=np.float32) * np.float32(sigma)).astype(x.dtype) if sigma else x
+
         def approximated(node: Node, x: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+            if node.operation in HOOKED:
+                return noisy(x, self._errors.get(node.output, 0.0))
             fitted = self._polynomials.get(node.output)
             if fitted is None:
                 return None
             middle, half = (fitted.low + fitted.high) / 2, (fitted.high - fitted.low) / 2
-            sigma = self._noise.get(node.output, 0.0) * half
-            if sigma:
-                x = x + (rng.standard_normal(x.shape, dtype=np.float32) * np.float32(sigma)).astype(x.dtype)
+            x = noisy(x, self._noise.get(node.output, 0.0) * half)
             if node.output in self._free:
                 return x
             with np.errstate(all="ignore"):
@@ -66,7 +71,7 @@ class Simulator:
                 if far.any():
                     found = np.flatnonzero(far.reshape(len(x), -1).any(axis=1))
                     beyond.setdefault(node.output, []).append(found + start)
-                return fitted(x)
+                return noisy(fitted(x), self._errors.get(node.output, 0.0))
 
         parts = []
         for part in batches(np.asarray(samples, dtype=np.float32), _BATCH):
@@ -97,15 +102,30 @@ def outputs_alone(
     return made
 
 
+def errors_of(parameters: ckks.Parameters, plan: Plan, network: Network, units: Mapping[str, float]) -> dict[str, float]:
+    """Returns the modelled standard deviations of the errors of products, and of activations that are bootstrapped."""
+    layer, boot = _deviations(parameters)
+    made: dict[str, float] = {}
+    for cut in network.cuts:
+        after = boot if plan.places[cut.name].after else 0.0
+        if cut.node is not None and (cut.is_product or after):
+            made[cut.name] = units[cut.name] * float(np.hypot(layer if cut.is_product else 0.0, after))
+    return made
+
+
 def noise_of(parameters: ckks.Parameters, plan: Plan) -> dict[str, float]:
     """Returns the modelled standard deviation of each activation's argument, relative to half its interval."""
-    layer = 2.0 ** (_LAYER_BITS - parameters.log_scale) * (parameters.n / 65536) ** 0.5
-    named = BOOTSTRAPPING.get(parameters.name or "")
-    if named is not None:
-        boot = 2.0 ** -named[1]
-    else:
-        boot = 2.0 ** -(parameters.bootstrapping_precision() + 2) if parameters.bootstrapping_level else 0.0
+    layer, boot = _deviations(parameters)
     made: dict[str, float] = {}
     for name, place in plan.places.items():
         made[name] = float(np.hypot(layer, boot if place.before or place.after else 0.0))
     return made
+
+
+def _deviations(parameters: ckks.Parameters) -> tuple[float, float]:
+    """Returns the modelled errors of values of about 1 in one layer, and after a bootstrap."""
+    layer = 2.0 ** (_LAYER_BITS - parameters.log_scale) * (parameters.n / 65536) ** 0.5
+    named = BOOTSTRAPPING.get(parameters.name or "")
+    if named is not None:
+        return layer, 2.0 ** -named[1]
+    return layer, 2.0 ** -(parameters.bootstrapping_precision() + 2) if parameters.bootstrapping_level else 0.0
