@@ -129,4 +129,60 @@ def trees(reports: Reports) -> Lines:
     return [*markdown(heads, lines), "", note]
 
 
-TABLES: dict[str, Callable[[dict[str, Report]], Lines]] = {"models": models, "level keys": level_keys, "trees": trees}
+def sentences(reports: Reports) -> Lines:
+    """Returns the times, memory and agreement of sentence embeddings."""
+    heads = [
+        "model",
+        "device",
+        "set, bootstraps",
+        "one sentence",
+        "forecast",
+        "device memory",
+        "keys",
+        "request",
+        "compiled in",
+    ]
+    heads += ["simulated", "outside", "cosine, mean and least", "same nearest", "encrypted: least cosine"]
+    lines, notes = [], []
+    for name, report in reports.items():
+        rows = [part for part in report["results"] if not {"cuts", "products", "sentence"} & part.keys()]
+        row = {key: value for part in rows for key, value in part.items()}
+        timed = "peak_device_bytes" in row
+        cells = [
+            f"{row['model']}, {row['tokens']} tokens",
+            _place(report),
+            f"{row['parameters']}, {row['bootstraps']}",
+            seconds(row["seconds"]) if timed else "-",
+            seconds(row["forecast_seconds"]),
+            size(row["peak_device_bytes"]) if timed else "-",
+            size(row["key_bytes"] if timed else row["forecast_key_bytes"]),
+            size(row["request_bytes"]) if timed else "-",
+            "-" if row.get("compiled_elsewhere") else seconds(row["compile_seconds"]),
+        ]
+        found = row.get("simulated")
+        cells += (
+            ["-"] * 4
+            if found is None
+            else [
+                f"{found['sentences']:,}",
+                f"{found['outside_intervals']}",
+                f"{found['mean_cosine']:.5f}, {found['least_cosine']:.5f}",
+                f"{100 * found['same_nearest']:.1f}%",
+            ]
+        )
+        lines.append([*cells, f"{row['least_cosine']:.5f}" if timed else "-"])
+        notes.append(f"{link(name)}, {commit(report['commit'])}")
+    note = (
+        "Medians of warm calls, 128-bit security. Cosines and nearest neighbours are simulations beside the clear model. From "
+        + "; ".join(notes)
+        + "."
+    )
+    return [*markdown(heads, lines), "", note]
+
+
+TABLES: dict[str, Callable[[dict[str, Report]], Lines]] = {
+    "models": models,
+    "level keys": level_keys,
+    "trees": trees,
+    "sentences": sentences,
+}

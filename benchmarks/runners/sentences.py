@@ -134,6 +134,37 @@ def encrypted(case: Case, count: int, calls: int, replay: bool) -> Iterator[dict
     yield {"cuts": timed_cuts(network, request)}
 
 
+def rotated_products(level: int, count: int = 63, calls: int = 5) -> dict[str, Any]:
+    """Returns the microseconds of a term of attention, and of a product and a rotation apart, each of 2 x `count`."""
+    parameters = hg.ckks.parameters("n16-b13")
+    secret = hg.SecretKey.generate(parameters)
+    steps = list(range(1, count + 1))
+    server = hg.Server(secret.evaluation_keys(relinearize=True, level_rotations={level: steps}))
+    values = np.random.default_rng(1).uniform(-0.5, 0.5, (2, parameters.slots))
+    x = hg.ckks.lower(server.bind(secret.encrypt(values)), level)
+    many = x.rotate(steps)
+
+    def microseconds(call: Any) -> float:
+        call().wait()
+        seconds = []
+        for _ in range(calls):
+            begin = time.perf_counter()
+            call().wait()
+            seconds.append(time.perf_counter() - begin)
+        return statistics.median(seconds) * 1e6 / (2 * count)
+
+    row = {
+        "level": level,
+        "batch": 2 * count,
+        "hoisted_rotation_us": microseconds(lambda: x.rotate(steps)),
+        "term_of_a_sum_us": microseconds(lambda: hg.ckks.inner_product(many, many)),
+        "product_us": microseconds(lambda: many * many),
+        "rotation_us": microseconds(lambda: many.rotate(1)),
+    }
+    ours = row["hoisted_rotation_us"] + row["term_of_a_sum_us"]
+    return row | {"ratio": ours / (row["product_us"] + row["rotation_us"])}
+
+
 @dataclass(frozen=True)
 class Case:
     """A compiled network, prepared samples, their masks, and the clear embeddings."""
@@ -155,7 +186,7 @@ class Case:
 
     @staticmethod
     def read(path: Path) -> Case:
-        """Reads what `write` wrote."""
+        """Reads a file of `write`."""
         every = dict(np.load(path))
         about = json.loads(every["about"].tobytes())
         arrays = {name.removeprefix("network/"): a for name, a in every.items() if name.startswith("network/")}
@@ -227,6 +258,7 @@ def main() -> None:
         margin=1.3,
         target="",
         replay=False,
+        products=(False, "also the times of products with rotations"),
         write=("", "file to write the compiled network to"),
         read=("", "file of a compiled network"),
     )
@@ -234,6 +266,8 @@ def main() -> None:
     load, rows = common.load(), []
 
     def every() -> Iterator[dict[str, Any]]:
+        if given.products:
+            yield from ({"products": rotated_products(level)} for level in (5, 8))
         case = Case.read(Path(given.read)) if given.read else None
         if case is not None:
             yield case.compiled | {"compiled_elsewhere": True}

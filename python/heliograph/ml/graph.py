@@ -36,7 +36,8 @@ OPERATIONS: dict[str, str] = {
     "sum": "axes, keepdims",
     "shifts": "axis, count: copies on a new first axis, turned along `axis`: y[s, ..., i, ...] = x[..., (i + s) % n, ...]",
     "attention_scores": "queries and keys [..., n, d]: y[s, ..., i] = sum over f of q[..., i, f] k[..., (i + s) % n, f]",
-    "attention_values": "weights [n, ..., n] and values [..., n, d]: y[..., i, f] = sum over s of w[s, ..., i] v[..., (i + s) % n, f]",
+    "attention_values": "weights [n, ..., n] and values [..., n, d]: "
+    "y[..., i, f] = sum over s of w[s, ..., i] v[..., (i + s) % n, f]",
     "softmax": "axis",
     "log_softmax": "axis; only as a last operation, which the client does",
     "normalize": "(x - mean) / sqrt(variance + epsilon) * factor + offset along the last `axes`; layer normalization",

@@ -1,9 +1,9 @@
 """Attention by diagonals of the matrix of scores.
 
 Scores [..., i, j] of token i for token j are kept as their diagonals [s, ..., i], with j = (i + s) mod n. So all factors are
-whole tensors of tokens, turned by s tokens, and every product has its terms in the places of its results. If the number of
-tokens is a power of two, both products are sums of products of rotated ciphertexts (`contraction`). Otherwise all products of
-elements are made.
+whole tensors of tokens, turned by s tokens, and every product has its terms in the places of its results. If the number
+of tokens is a power of two, both products are sums of products of rotated ciphertexts (`contraction`). Otherwise all
+products of elements are made.
 """
 
 from __future__ import annotations

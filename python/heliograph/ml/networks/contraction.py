@@ -1,14 +1,14 @@
 """Products of attention as sums of products of rotated ciphertexts, and their layouts.
 
 Both operands have the tokens outermost, so that a rotation turns all tokens. With `width` places for a head, queries
-q[i, h, f] and scores y[s, h, i] share the places of token i and head h: feature f, and diagonal s = width * a + g in block a
-of ciphertexts at place g. Then
+q[i, h, f] and scores y[s, h, i] share the places of token i and head h: feature f, and diagonal s = width * a + g in
+block a of ciphertexts at place g. Then
 
 - scores: y_a[i, h, g] = sum over t of q[i, h, g + t] k[i + width a + g, h, g + t];
 - values: y[i, h, f] = sum over a and t of w_a[i, h, f + t] v[i + width a + f + t, h, f].
 
-The first factor is a rotation by t with a mask. The second factor is a rotation of one skewed tensor, whose feature f is turned
-by f tokens. So a product takes one hoisted rotation, and a sum of products takes one relinearization.
+The first factor is a rotation by t with a mask. The second factor is a rotation of one skewed tensor, whose feature f is
+turned by f tokens. So a product takes one hoisted rotation, and a sum of products takes one relinearization.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from heliograph.ml.errors import ModelError
 from heliograph.ml.graph import Shape
 from heliograph.ml.networks.diagonals import Diagonals, made_of
 from heliograph.ml.networks.layouts import Digits, Layout
+from heliograph.ml.networks.terms import Floats
 
 OPERATIONS = ("attention_scores", "attention_values")  #: operations of canonical graphs that become sums of products
 
@@ -104,7 +105,7 @@ class Contraction:
 
     blocks: int  #: blocks of ciphertexts of the scores
     versions: tuple[int, ...]  #: rotations of the first factor; an output sums over them
-    masks: Floats = field(repr=False)  #: 0 and 1 for the places of a head [versions, width], by which these are multiplied
+    masks: Floats = field(repr=False)  #: factors 0 and 1 of these for the places of a head [versions, width]
     skew: Diagonals  #: turns feature f of the second factor by f tokens
     steps: tuple[tuple[int, ...], ...]  #: rotations of the skewed factor, for each block and version
     sums_blocks: bool  #: whether blocks are summed (values), instead of results of their own (scores)

@@ -73,8 +73,8 @@ class Layout:
         return np.full(math.prod(self.shape), self.fill)
 
     def near(self, values: Indices, places: Indices) -> Indices:
-        """Returns places of some values: of the places that hold a value, the one nearest to a multiple of them behind one of
-        `places`.
+        """Returns for each of some values the place that holds it at the same distance from a multiple of `fill` as one of
+        `places`, so that one diagonal serves all of them.
 
         >>> Layout((2,), (((2, 4),),), 8, 16, fill=4).near(np.array([0, 1, 1]), np.array([0, 1, 2]))
         array([0, 5, 6])

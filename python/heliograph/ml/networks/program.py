@@ -178,8 +178,8 @@ class Circuit:
         return max(0, round(math.log2(math.prod(units[m.source] for m in self.design.maps[name]) / units[name])))
 
     def _contracted(self, name: str, one: Any, two: Any, level: int) -> Any:
-        """Returns a product of attention: for each block of ciphertexts of the scores, the sum over all versions of the first
-        factor times the second one, rotated. The operands are at `level`; the result is two levels lower."""
+        """Returns a product of attention. For each block of the scores it sums all versions of the first factor times the
+        second one, rotated. The operands are at `level`; the result is two levels lower."""
         c = self.design.contractions[name]
         each = self.design.layouts[name].ciphertexts // (1 if c.sums_blocks else c.blocks)
         masks = self._masks(c, level, one.ndim)

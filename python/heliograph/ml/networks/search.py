@@ -107,7 +107,9 @@ class Search:
             return degree
         function, seen = function_of(cut.node), self._calibration.seen[name]
         higher = [d for d in DEGREES if degree <= d <= _MOST_RELATIVE]
-        return next((d for d in higher if seen.relative_error(function, self.fitted(name, d)) < _RELATIVE), max(degree, higher[-1]))
+        return next(
+            (d for d in higher if seen.relative_error(function, self.fitted(name, d)) < _RELATIVE), max(degree, higher[-1])
+        )
 
     def polynomials(self, degrees: Mapping[str, int]) -> dict[str, Polynomial]:
         """Returns the polynomials of all activations."""

@@ -152,8 +152,8 @@ def _parts(network: Network) -> list[Shape]:
 
 
 def _sequence(shape: Shape, count: int, distance: int, slots: int) -> Layout | None:
-    """Returns the layout of a tensor [..., count, features] with the tokens outermost in each ciphertext, or of one value for
-    each token, which fills the token's places; None for other shapes."""
+    """Returns the layout of a tensor [..., count, features] with the tokens outermost in each ciphertext; None for other
+    shapes. One value for each token fills the token's places."""
     if math.prod(shape) == count and shape[-1] == count:
         digits = (*(((1, 1),) for _ in shape[:-1]), ((count, distance),))
         return Layout(shape, digits, count * distance, slots, fill=distance)

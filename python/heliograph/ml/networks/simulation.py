@@ -28,8 +28,9 @@ class Simulator:
     """Evaluates a network with polynomials.
 
     `noise` is the standard deviation of the error of each activation's argument, in half the length of its interval, by
-    the cut's name. `errors` are standard deviations of the errors of values: of products and of bootstrapped activations. `plan` has the bootstraps. A value without an activation must be inside its interval before a
-    bootstrap and as a factor of a product."""
+    the cut's name. `errors` are standard deviations of the errors of values: of products and of bootstrapped activations.
+    `plan` has the bootstraps. A value without an activation must be inside its interval before a bootstrap and as a factor
+    of a product."""
 
     def __init__(
         self,

@@ -377,8 +377,9 @@ class Alike:
 
 
 def along(terms: LinearMap, axis: int) -> Alike | None:
-    """Returns a map that multiplies values in place as a map that is the same for each index along an axis; None for other
-    maps, and if the numbers differ along the axis.
+    """Returns a map that multiplies values in place as a map that is the same for each index along an axis.
+
+    Returns None for other maps, and if the numbers differ along the axis.
 
     >>> along(Terms.identity((2, 2)), 0).matrix
     array([[1., 0.],
