@@ -409,7 +409,7 @@ def _attention_values(operands: list[Array], _: Attributes) -> Array:
     # Row i and column j of the matrix of weights are diagonal (j - i) % count and row i.
     row = np.arange(count)
     matrix = np.moveaxis(weights, 1, -2)[..., (row - row[:, None]) % count, row[:, None]]
-    return np.matmul(matrix, values)
+    return np.asarray(np.matmul(matrix, values))
 
 
 CANONICAL: dict[str, Kernel] = {

@@ -335,10 +335,9 @@ def _pushed(node: Node, operands: list[Form], shape: Shape) -> Form:
         constant, form = sorted(operands, key=lambda f: bool(f.maps))
         factor = np.broadcast_to(constant.constant.reshape(constant.shape), shape).ravel()
         form = _broadcast(node, form, shape)
-        maps = {
-            name: scaled(t, factor) or t.pushed(partial(_times, factor), shape, t.count) for name, t in form.maps.items()
-        }
-        return Form(shape, maps, form.constant * factor)
+        times = partial(_times, factor)
+        every = {name: scaled(t, factor) or t.pushed(times, shape, t.count) for name, t in form.maps.items()}
+        return Form(shape, every, form.constant * factor)
     if kind == "concatenate":
         return _concatenated(node, operands, shape)
     if kind not in PUSHES:

@@ -73,8 +73,8 @@ class Layout:
         return np.full(math.prod(self.shape), self.fill)
 
     def near(self, values: Indices, places: Indices) -> Indices:
-        """Returns for each of some values the place that holds it at the same distance from a multiple of `fill` as one of
-        `places`, so that one diagonal serves all of them.
+        """Returns the places of some values. A value that fills several places gets the one at the distance of an entry of
+        `places` from a multiple of `fill`. So one diagonal serves all of them.
 
         >>> Layout((2,), (((2, 4),),), 8, 16, fill=4).near(np.array([0, 1, 1]), np.array([0, 1, 2]))
         array([0, 5, 6])
@@ -106,8 +106,8 @@ class Layout:
         count = len(samples)
         if self.parts:
             flat, sizes = samples.reshape(count, -1), np.cumsum([0, *(math.prod(part.shape) for part in self.parts)])
-            every = [part.pack(flat[:, i:j]) for part, i, j in zip(self.parts, sizes[:-1], sizes[1:], strict=True)]
-            return np.concatenate(every)
+            runs = zip(self.parts, sizes[:-1], sizes[1:], strict=True)
+            return np.concatenate([part.pack(flat[:, i:j]) for part, i, j in runs])
         one = np.zeros((self.share, self.period))
         for i in range(self.fill):
             one[:count, self.places + i] = np.asarray(samples, dtype=np.float64).reshape(count, -1)

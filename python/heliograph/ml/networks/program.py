@@ -532,7 +532,7 @@ def _span(values: list[Floats]) -> int:
     >>> _span([np.array([[1.0, 2.0, 1.0, 2.0]])])
     2
     """
-    span = max(some.shape[1] for some in values)
+    span = int(max(some.shape[1] for some in values))
     while span > 1 and all(np.array_equal(some[:, : span // 2], some[:, span // 2 : span]) for some in values):
         span //= 2
     return span

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from heliograph.ml.graph import Node, Shape
 from heliograph.ml.networks.contraction import Heads
 from heliograph.ml.networks.cuts import Cut, Network
-from heliograph.ml.networks.layouts import Layout, packed, power, raster
+from heliograph.ml.networks.layouts import Digits, Layout, packed, power, raster
 from heliograph.ml.networks.propagation import carried
 
 
@@ -63,9 +63,9 @@ def fixed_layouts(network: Network, slots: int) -> dict[str, Layout]:
             found.setdefault(name, layout)
         whole.update(_of_scores(heads))
         for name in cut.form.maps:
-            source, layout = _before_moves(network, cuts[name], found[name])
-            if layout is not None and cuts[source].is_linear:
-                found.setdefault(source, layout)
+            source, moved = _before_moves(network, cuts[name], found[name])
+            if moved is not None and cuts[source].is_linear:
+                found.setdefault(source, moved)
     for count, distance in spacing(network, slots).items():
         for cut in network.cuts[1:]:
             own = None if cut.name in found else _sequence(cut.shape, count, distance, slots)
@@ -160,6 +160,7 @@ def _sequence(shape: Shape, count: int, distance: int, slots: int) -> Layout | N
     if len(shape) < 2 or shape[-2] != count or math.prod(shape[:-2]) != 1:
         return None
     features = shape[-1]
-    own = ((features, 1),) if features <= distance else ((distance, 1), (-(-features // distance), slots))
-    digits = (*(((1, 1),) for _ in shape[:-2]), ((count, distance),), own)
-    return Layout(shape, digits, slots * own[1][0] if len(own) > 1 else count * distance, slots)
+    own: Digits = ((features, 1),) if features <= distance else ((distance, 1), (-(-features // distance), slots))
+    axes: list[Digits] = [((1, 1),)] * (len(shape) - 2)
+    every: tuple[Digits, ...] = (*axes, ((count, distance),), own)
+    return Layout(shape, every, slots * own[1][0] if len(own) > 1 else count * distance, slots)

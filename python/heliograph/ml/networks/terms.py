@@ -315,12 +315,12 @@ class Alike:
         array([1, 1])
         """
         wanted = inputs[self.inputs]
-        some, used = wanted.any(axis=1), wanted.any(axis=0)
+        some, used = np.flatnonzero(wanted.any(axis=1)), np.asarray(wanted.any(axis=0))
         rows, cols, weights = self.one()
         rows, cols, weights = rows[used[cols]], cols[used[cols]], weights[used[cols]]
         outer, inner = self.outputs[some][:, rows].ravel(), self.inputs[some][:, cols].ravel()
         keep = inputs[inner]
-        every = np.tile(weights, int(some.sum()))
+        every = np.tile(weights, len(some))
         return Terms(self.shape, self.columns, outer[keep], inner[keep], every[keep], 1)
 
     def parts(self, inputs: Mask | None = None) -> Iterator[Terms]:
