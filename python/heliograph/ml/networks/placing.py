@@ -11,6 +11,8 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 #: Seconds of two cores at N = 2^16, by the profile "two-cores" for n16-b13: a product of a diagonal and a limb. A rotation
 #: and a multiplication, for each digit and limb. A bootstrap, for each digit and limb of the whole modulus.
 _DIAGONAL, _ROTATION, _PRODUCT, _BOOTSTRAP = 0.000016, 0.00024, 0.00024, 0.0057
@@ -18,6 +20,9 @@ _DIAGONAL, _ROTATION, _PRODUCT, _BOOTSTRAP = 0.000016, 0.00024, 0.00024, 0.0057
 
 Reads = tuple[tuple[str, int, float, int], ...]
 Needs = tuple[tuple[str, int], ...]
+
+
+_COMPARED = 512  # states that are compared with all cheaper ones at a time
 
 
 @dataclass(frozen=True)
@@ -129,10 +134,19 @@ def _undominated(states: _States) -> _States:
     """Drops states that need at least the levels of a cheaper state."""
     if len(states) > 4096:
         states = dict(sorted(states.items(), key=lambda item: item[1][0])[:4096])
+    ordered = sorted(states.items(), key=lambda item: item[1][0])
+    if not ordered or not ordered[0][0]:
+        return dict(ordered[:1])
+    levels = np.array([[level for _, level in key] for key, _ in ordered], dtype=np.int8)
     kept: _States = {}
-    for key, entry in sorted(states.items(), key=lambda item: item[1][0]):
-        if not any(all(a[1] <= b[1] for a, b in zip(other, key, strict=True)) for other in itertools.islice(kept, 256)):
-            kept[key] = entry
+    for start in range(0, len(ordered), _COMPARED):
+        some = levels[start : start + _COMPARED]
+        lower = np.ones((len(some), start + len(some)), dtype=np.bool_)
+        for value, every in zip(some.T, levels[: start + len(some)].T, strict=True):
+            lower &= every <= value[:, None]
+        for i, earlier in enumerate(lower):
+            if not earlier[: start + i].any():
+                kept[ordered[start + i][0]] = ordered[start + i][1]
     return kept
 
 
