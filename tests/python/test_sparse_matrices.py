@@ -242,6 +242,53 @@ def test_errors_of_blocks(p: Party) -> None:
         blocks.__reduce__()
 
 
+@pytest.mark.parametrize("word_size", [64, 32])
+@pytest.mark.parametrize("span", [1, 2, 4, 64])
+def test_short_diagonals_give_the_bits_of_tiled_ones(span: int, word_size: int) -> None:
+    """Diagonals that repeat take as many bytes as their entries need, and products have the bits of whole diagonals."""
+    p = party(word_size)
+    short: dict[int, Any] = {k: RNG.normal(size=span) for k in (0, 1, 5, 17, -3)}
+    short[9] = 0.5 + 0.25j if span == 1 else np.r_[RNG.normal(size=span // 2), 1j * RNG.normal(size=span // 2)]
+    tiled = {k: np.tile(d, SLOTS // np.size(d)) for k, d in short.items()}
+    whole = {k: RNG.normal(size=SLOTS) for k in short}
+    a = complexes(2, seed=9)
+    make = hg.ckks.LinearTransform.from_diagonals
+    for baby in (0, 4):
+        for compact in (False, True):
+            one, two, other = (make(p.parameters, d, level=4, baby=baby, compact=compact) for d in (short, tiled, whole))
+            x = p.bound(keys_for(p, one), a)
+            p.check(one @ x, a @ dense(tiled, SLOTS).T, 1e-4)
+            assert np.array_equal(p.secret.decrypt(one @ x), p.secret.decrypt(two @ x))
+            assert (one @ x).precision == (two @ x).precision
+            assert one.bytes == two.bytes < other.bytes
+    table, same, wide = ([[d, None], [{0: 1.0}, d]] for d in (short, tiled, whole))
+    for compact in (False, True):
+        many, every, rest = (hg.ckks.BlockTransform(p.parameters, t, level=4, compact=compact) for t in (table, same, wide))
+        x = p.bound(block_keys(p, many), a)
+        assert np.array_equal(p.secret.decrypt(many @ x), p.secret.decrypt(every @ x))
+        p.check(many @ x, np.stack([a[0] @ dense(tiled, SLOTS).T, a[0] + a[1] @ dense(tiled, SLOTS).T]), 1e-4)
+        assert many.bytes == every.bytes < rest.bytes
+
+
+def test_short_diagonals_beside_whole_ones(p: Party) -> None:
+    """Blocks of different lengths, and short diagonals of a period, give the bits of tiled diagonals."""
+    short, whole = {1: RNG.normal(size=8), 3: RNG.normal(size=32)}, {0: RNG.normal(size=SLOTS)}
+    tiled = {k: np.tile(d, SLOTS // len(d)) for k, d in short.items()}
+    a = complexes(2, seed=9)
+    both = [hg.ckks.BlockTransform(p.parameters, [[d, whole], [d, None]], level=3) for d in (short, tiled)]
+    x = p.bound(block_keys(p, both[0]), a)
+    assert np.array_equal(*(p.secret.decrypt(blocks @ x) for blocks in both))
+    p.check(both[0] @ x, expected([[tiled, whole], [tiled, None]], a, SLOTS), 1e-4)
+    singles = [
+        hg.ckks.LinearTransform.from_diagonals(p.parameters, {k: d[:n] for k, d in tiled.items()}, period=64, level=3)
+        for n in (32, 64)
+    ]
+    b = np.tile(RNG.uniform(-1, 1, 64), SLOTS // 64)
+    x = p.bound(keys_for(p, singles[0]), b)
+    assert np.array_equal(*(p.secret.decrypt(made @ x) for made in singles))
+    p.check(singles[0] @ x, dense(tiled, SLOTS) @ b, 1e-4)
+
+
 def bits(device: str) -> list[bytes]:
     """Returns the bytes of products from a fixed seed on a device."""
     own = parameters()
