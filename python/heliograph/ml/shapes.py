@@ -10,11 +10,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from heliograph.ml.graph import Shape
 from heliograph.ml.kernels import window_counts
 
 Attributes = Mapping[str, Any]
 Rule = Callable[[list[Shape], Attributes], Shape]
+_MOST_WIDTH = 1 << 16  # places of a head of attention
 
 #: Operators of one result value per operand value.
 UNARY = [
@@ -396,24 +399,36 @@ def _shifts(shapes: list[Shape], attributes: Attributes) -> Shape:
     return (count, *shape)
 
 
-def _attention_scores(shapes: list[Shape], _: Attributes) -> Shape:
+def _require_width(attributes: Attributes, features: int) -> None:
+    """Raises ValueError for places of a head that are no power of two, or fewer than its features."""
+    width = attributes["width"]
+    if type(width) is not int or not features <= width <= _MOST_WIDTH or width & (width - 1):
+        raise ValueError(f"the width of a head must be a power of two of at least its {features} features")
+
+
+def _attention_scores(shapes: list[Shape], attributes: Attributes) -> Shape:
     queries, keys = shapes
     if queries != keys or len(queries) < 2:
         raise ValueError(f"queries of shape {queries} have no scores with keys of shape {keys}")
+    _require_width(attributes, queries[-1])
     return (queries[-2], *queries[:-1])
 
 
-def _attention_values(shapes: list[Shape], _: Attributes) -> Shape:
+def _attention_values(shapes: list[Shape], attributes: Attributes) -> Shape:
     weights, values = shapes
     if len(values) < 2 or weights != (values[-2], *values[:-1]):
         raise ValueError(f"weights of shape {weights} have no product with values of shape {values}")
+    _require_width(attributes, values[-1])
     return values
 
 
-def _product(shapes: list[Shape], _: Attributes) -> Shape:
+def _product(shapes: list[Shape], attributes: Attributes) -> Shape:
     one, two = shapes
     if len(one) != len(two) or any(b not in (a, 1) for a, b in zip(one, two, strict=True)):
         raise ValueError(f"shapes {one} and {two} have no product")
+    bound = np.ravel(np.asarray(attributes.get("largest", 1.0)))
+    if bound.dtype != np.float64 or len(bound) != 1 or not 0 < bound[0] < math.inf:
+        raise ValueError("the bound of a product must be a finite number above 0")
     return one
 
 

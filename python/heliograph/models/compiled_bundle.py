@@ -25,7 +25,7 @@ from heliograph.models.bundle import Form, ModelBundle, TensorSpec, form, sent_b
 from heliograph.models.header import count_in, damaged, fields_of, list_in, real_in
 
 Arrays = dict[str, npt.NDArray[Any]]
-_MOST_AXES, _MOST_DIGITS, _MOST_SLOTS, _MOST_STEPS = 8, 64, 1 << 20, 1 << 16
+_MOST_AXES, _MOST_DIGITS, _MOST_PARTS, _MOST_SLOTS, _MOST_STEPS = 8, 64, 64, 1 << 24, 1 << 16
 
 
 @form
@@ -238,31 +238,48 @@ def _classes_field(model: NetworkModel) -> bool | str:
 def _layout_fields(layout: Layout) -> dict[str, Any]:
     return {
         "digits": [[list(digit) for digit in digits] for digits in layout.digits],
+        "fill": layout.fill,
+        "parts": [_layout_fields(part) for part in layout.parts],
         "period": layout.period,
         "shape": list(layout.shape),
         "share": layout.share,
     }
 
 
-def _layout(value: Any, parameters: Any) -> Layout:
+def _layout(value: Any, parameters: Any, is_part: bool = False) -> Layout:
     """Reads a layout whose places are distinct and inside its period. Raises DamagedFileError."""
-    fields = fields_of(value, "digits", "period", "shape", "share")
+    fields = fields_of(value, "digits", "fill", "parts", "period", "shape", "share")
     shape = tuple(count_in(n, "length", 1, _MOST_SLOTS) for n in list_in(fields["shape"], "a shape", _MOST_AXES))
     period = count_in(fields["period"], "period", 1, _MOST_SLOTS)
     share = count_in(fields["share"], "share", 1, parameters.slots)
+    fill = count_in(fields["fill"], "fill", 1, parameters.slots)
     several = list_in(fields["digits"], "digits", _MOST_AXES)
-    if len(several) != len(shape) or period & (period - 1) or share & (share - 1) or math.prod(shape) > period:
-        raise damaged("a layout must have digits for each axis, and powers of two of samples and of places for all values")
+    inner = list_in(fields["parts"], "parts", _MOST_PARTS)
+    if len(several) != len(shape) or share & (share - 1) or fill & (fill - 1) or math.prod(shape) * fill > period:
+        raise damaged(
+            "a layout must have digits for each axis, places for all values, and powers of two of samples and copies"
+        )
+    if period & (period - 1) and period % (parameters.slots // share):
+        raise damaged("the period of a layout must be a power of two, or whole ciphertexts")
+    if inner and (is_part or fill > 1):
+        raise damaged("a part of a layout must have no parts")
     digits: list[Digits] = []
     for one in several:
         pairs = [list_in(pair, "a digit", 2) for pair in list_in(one, "digits", _MOST_DIGITS)]
         if not pairs or any(len(pair) != 2 for pair in pairs):
             raise damaged("a digit of a layout must be a length and a distance")
         digits.append(tuple((count_in(a, "length", 1, period), count_in(b, "distance", 1, period)) for a, b in pairs))
-    layout = Layout(shape, tuple(digits), period, parameters.slots, share)
+    parts = tuple(_layout(part, parameters, True) for part in inner)
+    if parts and (
+        any(part.share != share for part in parts)
+        or sum(math.prod(part.shape) for part in parts) != math.prod(shape)
+        or sum(part.ciphertexts for part in parts) * (parameters.slots // share) != period
+    ):
+        raise damaged("the parts of a layout must have its values, samples and ciphertexts")
+    layout = Layout(shape, tuple(digits), period, parameters.slots, share, fill, parts)
     places = layout.places
-    inside = int(places.max()) < period and len(np.unique(places)) == len(places)
-    if not inside:
+    inside = int(places.max()) + fill <= period and len(np.unique(places // fill)) == len(places)
+    if not inside or (places % fill).any():
         raise damaged("the places of a layout must be distinct and inside its period")
     if share > 1 and layout.ciphertexts > MOST_CIPHERTEXTS:
         raise damaged(f"a layout that {share} samples share must have at most {MOST_CIPHERTEXTS} ciphertexts")

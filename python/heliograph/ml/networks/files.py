@@ -24,6 +24,7 @@ from heliograph.ml.networks.program import Circuit, Units, arguments_of
 
 Arrays = dict[str, npt.NDArray[Any]]
 _PROGRAM = "network"  #: name of the array with the JSON
+_MOST_DOUBLED = 2.0**40  # units of the factors of a product, relative to that of the product
 _MOST_NODES, _LONGEST_NAME, _MOST_SIZE, _MOST_DEGREE = 1 << 16, 1000, 1 << 26, 1 << 12
 
 
@@ -121,6 +122,11 @@ def circuit_of(arrays: Mapping[str, npt.NDArray[Any]], parameters: Any, batch: i
     names = [cut.name for cut in network.cuts]
     values = _object(fields["units"], "units", names)
     scales = {name: _positive(values[name]) for name in names}
+    for cut in network.cuts:
+        if cut.is_product and not cut.is_contraction:
+            product = math.prod(scales[m.source] for m in design.maps[cut.name])
+            if not 0.5 < product / scales[cut.name] < _MOST_DOUBLED:
+                raise damaged("the unit of a product must be that of its factors, or a power of two below")
     arguments = arguments_of(polynomials)
     arguments |= {cut.name: (0.0, scales[cut.name]) for cut in network.activations if cut.is_linear}
     units = Units(scales, arguments, _positive(fields["unit"]))
