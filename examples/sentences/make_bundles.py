@@ -1,6 +1,6 @@
 """Make the three bundles of a search of passages by encrypted questions (docs/sentences.md).
 
-    python make_bundles.py model.onnx tokenizer.json passages.txt --tokens 8 --out bundles
+    python make_bundles.py model.onnx tokenizer.json passages.txt --tokens 32 --out bundles
 
 `passages.txt` has one passage in each line. The folder `--out` gets the bundles for `heliograph serve`: embedding.hgm computes
 the vector of an encrypted question, passages.hgv finds the nearest passages, texts.hgd holds the passages.
@@ -20,7 +20,8 @@ import numpy as np
 import heliograph as hg
 from sentences import BUNDLES, INPUTS, Array, Tokenizer, report, rounded, vectors_of
 
-SAMPLES = 400  # samples of the calibration
+SAMPLES = 400  # samples of the calibration of questions of few tokens
+LEAST_SAMPLES = 64  # samples of the calibration of long questions
 TRIALS = 40  # other samples, on which the compiled model is simulated
 LONGEST = 128  # most tokens of a passage by default
 
@@ -146,7 +147,8 @@ def make_bundles(
     if network.tokens not in (None, tokens):
         raise hg.ParameterError(f"{network.path.name} is made for {network.tokens} tokens, not for {tokens}")
     vectors = passage_vectors(network, words, passages, truncate)
-    pieces = [*questions, *pieces_of([*questions, *passages], SAMPLES + TRIALS)]
+    count = max(LEAST_SAMPLES, min(SAMPLES, 8192 // tokens))
+    pieces = [*questions, *pieces_of([*questions, *passages], count + TRIALS)]
     trials = pieces[-min(TRIALS, len(pieces) // 4) :]
     samples = samples_of(words, pieces[: -len(trials)], tokens)
     feeds = {name: samples[name] for name in network.inputs}
