@@ -163,7 +163,9 @@ class _Rewriting:
         axes = (0, 1) if blocks[0] > 1 else (0,)
         if blocks[0] > 1:  # a sum over ciphertexts, and one inside of them
             value = own.put("reshape", (value,), blocks, shape=blocks)
-            mask = own.put("reshape", (mask,), blocks, shape=blocks) if mask else mask
+            if mask and (mask, blocks) not in self._turned:
+                self._turned[mask, blocks] = own.put("reshape", (mask,), blocks, shape=blocks)
+            mask = self._turned[mask, blocks] if mask else mask
             fixed = fixed.reshape(blocks)
         weights = weights_of(own, found.softmax, value, mask, axes, self._seen(value, mask), fixed)
         if blocks[0] > 1:
