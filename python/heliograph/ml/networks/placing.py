@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 #: Seconds of two cores at N = 2^16, by the profile "two-cores" for n16-b13: a product of a diagonal and a limb. A rotation
 #: and a multiplication, for each digit and limb. A bootstrap, for each digit and limb of the whole modulus.
@@ -22,7 +23,7 @@ Reads = tuple[tuple[str, int, float, int], ...]
 Needs = tuple[tuple[str, int], ...]
 
 
-_COMPARED = 512  # states that are compared with all cheaper ones at a time
+_COMPARED = 256  # states that are compared at a time, and cheapest ones that these are compared with
 
 
 @dataclass(frozen=True)
@@ -138,16 +139,21 @@ def _undominated(states: _States) -> _States:
     if not ordered or not ordered[0][0]:
         return dict(ordered[:1])
     levels = np.array([[level for _, level in key] for key, _ in ordered], dtype=np.int8)
-    kept: _States = {}
+    chosen: list[int] = []
     for start in range(0, len(ordered), _COMPARED):
         some = levels[start : start + _COMPARED]
-        lower = np.ones((len(some), start + len(some)), dtype=np.bool_)
-        for value, every in zip(some.T, levels[: start + len(some)].T, strict=True):
-            lower &= every <= value[:, None]
-        for i, earlier in enumerate(lower):
-            if not earlier[: start + i].any():
-                kept[ordered[start + i][0]] = ordered[start + i][1]
-    return kept
+        left = start + np.flatnonzero(~_lower(levels[chosen[:_COMPARED]], some).any(axis=1))
+        lower = np.tril(_lower(levels[left], levels[left]), -1)
+        chosen += left[~lower.any(axis=1)].tolist()
+    return dict(ordered[i] for i in chosen)
+
+
+def _lower(a: npt.NDArray[np.int8], b: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
+    """Returns for each state of `b` and each of `a` whether all levels of the latter are at most those of the former."""
+    found = np.ones((len(b), len(a)), dtype=np.bool_)
+    for some, every in zip(b.T, a.T, strict=True):
+        found &= every <= some[:, None]
+    return found
 
 
 def _needs(reads: Reads, level: int, needs: dict[str, int], limits: Limits) -> float | None:
