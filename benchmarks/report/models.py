@@ -8,6 +8,7 @@ from benchmarks.report.render import Lines, Reports, commit, link, markdown, sec
 from benchmarks.report.results import Report
 
 _NAMES = {
+    "minilm-l6": "MiniLM-L6",
     "lenet5": "LeNet-5, MNIST",
     "resnet20": "ResNet-20, ReLU, CIFAR-10-JPEG-q75",
     "resnet20-square": "ResNet-20, squares, CIFAR-10-JPEG-q75",
@@ -143,13 +144,13 @@ def sentences(reports: Reports) -> Lines:
         "compiled in",
     ]
     heads += ["simulated", "outside", "cosine, mean and least", "same nearest", "encrypted: least cosine"]
-    lines, notes = [], []
+    lines, notes, products = [], [], []
     for name, report in reports.items():
         rows = [part for part in report["results"] if not {"cuts", "products", "sentence"} & part.keys()]
         row = {key: value for part in rows for key, value in part.items()}
         timed = "peak_device_bytes" in row
         cells = [
-            f"{row['model']}, {row['tokens']} tokens",
+            f"{_NAMES.get(row['model'], row['model'])}, {row['tokens']} tokens",
             _place(report),
             f"{row['parameters']}, {row['bootstraps']}",
             seconds(row["seconds"]) if timed else "-",
@@ -172,11 +173,23 @@ def sentences(reports: Reports) -> Lines:
         )
         lines.append([*cells, f"{row['least_cosine']:.5f}" if timed else "-"])
         notes.append(f"{link(name)}, {commit(report['commit'])}")
+        for part in report["results"]:
+            if "products" in part:
+                one = part["products"]
+                ours, apart = (
+                    one["hoisted_rotation_us"] + one["term_of_a_sum_us"],
+                    one["product_us"] + one["rotation_us"],
+                )
+                products.append(f"level {one['level']}: {ours:.1f} us, apart {apart:.1f} us ({one['ratio']:.2f})")
     note = (
         "Medians of warm calls, 128-bit security. Cosines and nearest neighbours are simulations beside the clear model. From "
         + "; ".join(notes)
         + "."
     )
+    if products:
+        note += (
+            " A rotation and a term of a sum of products, each of a batch of 126 at n16-b13: " + "; ".join(products) + "."
+        )
     return [*markdown(heads, lines), "", note]
 
 
