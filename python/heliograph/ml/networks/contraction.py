@@ -7,8 +7,9 @@ block a of ciphertexts at place g. Then
 - scores: y_a[i, h, g] = sum over t of q[i, h, g + t] k[i + width a + g, h, g + t];
 - values: y[i, h, f] = sum over a and t of w_a[i, h, f + t] v[i + width a + f + t, h, f].
 
-The first factor is a rotation by t with a mask. The second factor is a rotation of one skewed tensor, whose feature f is
-turned by f tokens. So a product takes one hoisted rotation, and a sum of products takes one relinearization.
+For each t, the first factor is q or w rotated by t places, times a mask of 0 and 1. The second factor is a rotation of one
+skewed tensor, in which feature f is rotated by f tokens. All rotations of a tensor share one decomposition, and a sum of
+products has one relinearization.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ class Heads:
         if self.width > self.slots // self.count:
             raise ModelError(
                 f"cannot compile attention over {self.count} tokens with heads of more than {self.slots // self.count} "
-                f"features: a token has {self.slots // self.count} of {self.slots:,} slots; use shorter sequences"
+                f"features: each token has only {self.slots // self.count} of the {self.slots:,} slots; use shorter "
+                "sequences or smaller heads"
             )
 
     def _lead(self) -> tuple[Digits, ...]:

@@ -73,8 +73,8 @@ class Layout:
         return np.full(math.prod(self.shape), self.fill)
 
     def near(self, values: Indices, places: Indices) -> Indices:
-        """Returns the places of some values. A value that fills several places gets the one at the distance of an entry of
-        `places` from a multiple of `fill`. So one diagonal serves all of them.
+        """Returns the places of some values. Of a value with `fill` copies in neighbouring places it takes the copy that is
+        congruent to its entry of `places` modulo `fill`, so one diagonal serves all of them.
 
         >>> Layout((2,), (((2, 4),),), 8, 16, fill=4).near(np.array([0, 1, 1]), np.array([0, 1, 2]))
         array([0, 5, 6])

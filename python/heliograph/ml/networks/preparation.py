@@ -130,8 +130,8 @@ class Preparation:
                 if part.has_equal_rows:
                     if (values != values[..., :1, :]).any():
                         raise _core.PlaintextRangeError(
-                            f"cannot encrypt samples: all rows of the mask {part.name} must be equal, as on the calibration "
-                            "samples; compile the model again with samples of such masks"
+                            f"cannot encrypt samples: the mask {part.name} of a sample must have equal rows, as all "
+                            "calibration samples have; compile the model again with calibration samples of such masks"
                         )
                     values = values[..., :1, :]
             vectors.append(values.reshape(len(values), part.size) / part.scale)

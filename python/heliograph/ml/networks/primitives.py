@@ -298,7 +298,8 @@ def weights_of(
         total = writer.turned(writer.summed(writer.turned(total, order), ones), tuple(int(k) for k in np.argsort(order)))
         inverse = writer.function(total, "reciprocal", "inverse sum")
         quotient = writer.put("multiply", (part, inverse), shape, largest=most if i else 1.0)
-        # p^2 alone would lose the bits of small shares, so a square divided by its sum is p times p / sum.
+        # The square of a share p, divided by the sum of squares, is computed as p (p / sum): p^2 first would lose the bits
+        # of small shares.
         part = writer.put("multiply", (part, quotient), shape, largest=1.0) if i else quotient
     return part
 

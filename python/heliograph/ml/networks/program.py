@@ -173,7 +173,7 @@ class Circuit:
         return _lowered(y, place.value)
 
     def _doublings(self, name: str) -> int:
-        """Returns how often a product is doubled, because its bound is far below the product of its factors' units."""
+        """Returns the number of doublings of a product whose known bound is below the product of its factors' units."""
         units = self.units.values
         return max(0, round(math.log2(math.prod(units[m.source] for m in self.design.maps[name]) / units[name])))
 
@@ -195,7 +195,7 @@ class Circuit:
             # The activation that reads scores has a guard.
             y = (parts[0] if len(parts) == 1 else concatenate(parts)).within((-1.0, 1.0))
         else:
-            # Weights of a softmax are shares, so a sum of weighted values is at most the largest value.
+            # Weights of a softmax are positive with sum 1, so a sum of weighted values is at most their largest magnitude.
             y = parts[0]
             for part in parts[1:]:
                 y = y + part
@@ -527,7 +527,7 @@ def transform_of(
 
 
 def _span(values: list[Floats]) -> int:
-    """Returns the number of slots with which all diagonals repeat: the plaintexts then take less memory.
+    """Returns the common period of all diagonals, in slots. Plaintexts of a shorter period take less memory.
 
     >>> _span([np.array([[1.0, 2.0, 1.0, 2.0]])])
     2
@@ -603,8 +603,9 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
 
 
 def _gain(name: str, top: float, network: Network, values: Mapping[str, float]) -> float:
-    """Returns a power of two by which a factor may exceed 1, because its products are far below the largest values of their
-    factors: a share is at most 1, though the inverse of its sum may be 100. Then the products keep more bits."""
+    """Returns the largest encrypted value of a factor, a power of two. It is above 1 if the factor's products are small.
+
+    The inverse of a softmax's sum may be 100, though its products are at most 1: these then keep more bits."""
     gains = []
     for cut in network.cuts:
         if cut.node is None or cut.form is None or not cut.is_product or name not in cut.form.maps:

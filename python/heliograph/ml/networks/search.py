@@ -101,7 +101,8 @@ class Search:
         return identity(seen) if cut.is_linear else fit(function_of(cut.node), seen, degree, is_relative(cut.node))
 
     def _degree(self, name: str, degree: int) -> int:
-        """Returns the degree of one activation. Inverses have a higher one if their relative errors would be large."""
+        """Returns the degree of one activation. Inverses get a higher degree if their relative error would be large
+        otherwise."""
         cut = next(cut for cut in self._network.activations if cut.name == name)
         if cut.node is None or not is_relative(cut.node):
             return degree

@@ -13,9 +13,9 @@ from heliograph.ml.networks.propagation import carried
 
 
 def spacing(network: Network, slots: int) -> dict[int, int]:
-    """Returns the distance of tokens in slots, by the number of tokens of attention.
+    """Returns the distance in slots from one token to the next, by the number of tokens of attention.
 
-    All tensors of so many tokens have this distance, so that maps of one token repeat for all tokens."""
+    All tensors with this number of tokens have the same distance, so the diagonals of a map of each token are periodic."""
     made: dict[int, int] = {}
     products = [cut for cut in network.cuts if cut.is_contraction and cut.node is not None]
     for product in products:

@@ -253,7 +253,7 @@ class Deferred:
 class Alike:
     """A linear map that is the same for each index along one axis of its output, such as a dense layer for each token.
 
-    The matrix of one index stands for all of them, so that maps of 10^8 weights take megabytes, and their diagonals repeat.
+    Only the matrix of one index is stored, so a map of 10^8 triplets takes megabytes, and its diagonals are periodic.
     Rows are the outputs of an index in row-major order of the other axes.
 
     >>> twice = Alike((2, 1), 0, np.array([[0, 1], [2, 3]]), np.array([[1.0, 1.0]]))
