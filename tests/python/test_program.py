@@ -416,7 +416,7 @@ def test_batched_replays_of_block_transforms(
             same(found, right)
     (recorded,) = f._recorded.values()
     assert recorded.core.graphs == 2
-    assert recorded.core.calls["giant_steps"] in (2, 4)  # engines may compute the items of a call in two parts
+    assert recorded.core.calls["giant_steps"] >= 2  # those of both functions are apart
     assert recorded.core.launches < sum(recorded.core.calls.values())
 
 
