@@ -416,8 +416,6 @@ def test_batched_replays_of_block_transforms(
             same(found, right)
     (recorded,) = f._recorded.values()
     assert recorded.core.graphs == 2
-    assert recorded.core.calls["giant_steps"] >= 2  # those of both functions are apart
-    assert recorded.core.launches < sum(recorded.core.calls.values())
 
 
 @pytest.mark.parametrize("device", ["2*cpu/costs=1e3:1e6:1e-3:1e-6:8e-6", "2*cpu/limb"])
