@@ -416,6 +416,9 @@ def test_batched_replays_of_block_transforms(
             same(found, right)
     (recorded,) = f._recorded.values()
     assert recorded.core.graphs == 2
+    # A call takes both of its items at once, or one after the other with one thread (items_at_once).
+    assert recorded.core.calls["giant_steps"] in (2, 4)
+    assert recorded.core.launches < sum(recorded.core.calls.values())
 
 
 @pytest.mark.parametrize("device", ["2*cpu/costs=1e3:1e6:1e-3:1e-6:8e-6", "2*cpu/limb"])
