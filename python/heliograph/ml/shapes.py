@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from heliograph.ml.graph import Shape
 from heliograph.ml.kernels import window_counts
 
@@ -426,8 +424,8 @@ def _product(shapes: list[Shape], attributes: Attributes) -> Shape:
     one, two = shapes
     if len(one) != len(two) or any(b not in (a, 1) for a, b in zip(one, two, strict=True)):
         raise ValueError(f"shapes {one} and {two} have no product")
-    bound = np.ravel(np.asarray(attributes.get("largest", 1.0)))
-    if bound.dtype != np.float64 or len(bound) != 1 or not 0 < bound[0] < math.inf:
+    bound = attributes.get("largest", 1.0)
+    if not isinstance(bound, float) or not 0 < bound < math.inf:
         raise ValueError("the bound of a product must be a finite number above 0")
     return one
 

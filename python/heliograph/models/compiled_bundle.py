@@ -25,7 +25,7 @@ from heliograph.models.bundle import Form, ModelBundle, TensorSpec, form, sent_b
 from heliograph.models.header import count_in, damaged, fields_of, list_in, real_in
 
 Arrays = dict[str, npt.NDArray[Any]]
-_MOST_AXES, _MOST_DIGITS, _MOST_PARTS, _MOST_SLOTS, _MOST_STEPS = 8, 64, 64, 1 << 24, 1 << 16
+_MOST_AXES, _MOST_DIGITS, _MOST_PARTS, _MOST_SLOTS, _MOST_STEPS = 8, 64, 64, 1 << 20, 1 << 16
 
 
 @form

@@ -200,7 +200,8 @@ def _read(value: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
 
 
 def _number(value: Any) -> Any:
-    return float(value) if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    """Returns an array of one number, as which files hold a number, as a float."""
+    return float(value.ravel()[0]) if isinstance(value, np.ndarray) and value.size == 1 else value
 
 
 def _graph(fields: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Graph:
@@ -238,6 +239,8 @@ def _node(value: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Node:
     if operation not in OPERATIONS or not isinstance(fields["attributes"], dict):
         raise damaged(f"the operation of a node must be one of {', '.join(OPERATIONS)}")
     attributes = {_name(key): _read(one, arrays) for key, one in fields["attributes"].items()}
+    if "largest" in attributes:
+        attributes["largest"] = _number(attributes["largest"])
     if operation == "activation" and attributes.get("function") not in FUNCTIONS:
         raise damaged("the function of an activation must be a known one")
     return Node(operation, _names(fields["inputs"]), _name(fields["output"]), attributes, _name(fields["source"]))

@@ -13,11 +13,13 @@ import numpy as np
 from heliograph import ckks
 from heliograph._common.functions import concatenate
 from heliograph.ckks.approximation import doubled_parts, inside, with_errors
+from heliograph.ml.activations import FUNCTIONS
 from heliograph.ml.costs import Counter
 from heliograph.ml.networks.contraction import Contraction
 from heliograph.ml.networks.cuts import Cut, Network
 from heliograph.ml.networks.design import Design, Map
 from heliograph.ml.networks.diagonals import Blocks, Diagonals
+from heliograph.ml.networks.evaluation import is_relative
 from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.placing import Plan
 from heliograph.ml.networks.terms import Floats
@@ -33,7 +35,7 @@ _MATRIX_SHARE = 0.65  # share of the free memory that encoded matrices may take,
 _WORK = 16  # tensors that a call holds at a time: values, powers of an argument, parts of matrices
 _ROOM_SHARE = 0.9  # of the room that bounds of outputs may take
 _UNIT_ROUNDS = 4  # of the search of units
-_SHARES = 1.05  # largest sum of the weights of a softmax, whose inverse sums are approximated
+_MOST_EXCESS = 4.0  # largest ratio of approximated and exact inverses with which products have bounds
 _MOST_GAIN = 5  # log2 of the largest value of a factor
 _PAIRED = 0.5  # factor of matrices of paired groups, whose parts are doubled
 
@@ -192,16 +194,33 @@ class Circuit:
                 versions = block.rotate(list(c.versions)) * masks
             parts.append(versions.inner_product(turned.rotate(list(steps)), 0, 1))
         if not c.sums_blocks:
-            # The activation that reads scores has a guard.
-            y = (parts[0] if len(parts) == 1 else concatenate(parts)).within((-1.0, 1.0))
+            y = parts[0] if len(parts) == 1 else concatenate(parts)
         else:
-            # Weights of a softmax are positive with sum 1, so a sum of weighted values is at most their largest magnitude.
             y = parts[0]
             for part in parts[1:]:
                 y = y + part
-            bound = _SHARES * self.units.values[self.design.maps[name][1].source] / self.units.values[name]
-            y = y.within((-bound, bound))
-        return with_errors(y, (math.nan, _ARGUMENT_ERROR))
+        bound = self._contraction_bound(name)
+        return with_errors(y.within((-bound, bound)), (math.nan, _ARGUMENT_ERROR))
+
+    def _contraction_bound(self, name: str) -> float:
+        """Returns a bound on a product of attention, for operands inside their intervals."""
+        c, unit = self.design.contractions[name], self.units.values[name]
+        one, two = (self.units.values[m.source] for m in self.design.maps[name])
+        largest = c.terms * one * two / unit
+        if c.sums_blocks:  # weights of a softmax have the sum 1, up to the errors of inverses
+            return min(largest, self._excess * two / unit)
+        for cut in self.network.activations:  # the guard of an activation that adds only constants to the scores
+            maps = self.design.maps[cut.name]
+            if cut.is_linear or cut.form is None or [m.source for m in maps] != [name] or not maps[0].factor:
+                continue
+            middle, half = self.units.arguments[cut.name]
+            added = float(np.abs((cut.form.constant - middle) / half).max())
+            largest = min(largest, (1 + added) * half / (unit * abs(maps[0].factor)))
+        return largest
+
+    @cached_property
+    def _excess(self) -> float:
+        return excess_of(self.network, self.polynomials)
 
     def _masks(self, c: Contraction, level: int, axes: int) -> Any:
         """Returns the encoded masks of a product of attention, [versions, 1, ...]. Equal masks are encoded once."""
@@ -577,15 +596,15 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
     output = largest["output"]
     values: dict[str, float] = {}
     factors = {m.source for cut in network.cuts if cut.is_product for m in design.maps[cut.name]}
+    excess = excess_of(network, polynomials)
     for cut in network.cuts:
         if cut.is_product:
             unit = math.prod(values[m.source] for m in design.maps[cut.name])
             if cut.is_contraction:
                 unit *= design.contractions[cut.name].terms
                 unit = next(iter(_wanted(cut, design, arguments)), unit)
-            bound = cut.node.attributes.get("largest") if cut.node is not None else None
-            if bound is not None:
-                unit /= 2.0 ** max(0, math.floor(math.log2(unit / (_SHARES * float(bound)))))
+            if (bound := _bound_of(cut, excess)) is not None:
+                unit /= 2.0 ** max(0, math.floor(math.log2(unit / bound)))
             values[cut.name] = unit
             continue
         if cut.node is not None and cut.is_linear:
@@ -593,7 +612,7 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
             continue
         top = largest["input"] if cut.name == name else _largest(polynomials[cut.name])
         if cut.name in factors:  # in [-1, 1], so that the product is, too
-            values[cut.name] = top / _gain(cut.name, top, network, values)
+            values[cut.name] = top / _gain(cut.name, top, network, values, excess)
             continue
         wanted = _wanted(cut, design, arguments)
         wanted += [output / m.factor for m in design.output_maps if m.source == cut.name and m.factor]
@@ -602,7 +621,39 @@ def units_of(network: Network, design: Design, polynomials: Mapping[str, Polynom
     return Units(values, arguments, output)
 
 
-def _gain(name: str, top: float, network: Network, values: Mapping[str, float]) -> float:
+def excess_of(network: Network, polynomials: Mapping[str, Polynomial]) -> float:
+    """Returns the largest ratio of approximated to exact inverses, over the smallest one, on all intervals.
+
+    Quotients of approximated inverses exceed their bounds by at most this factor. It is infinite if an approximation is not
+    positive."""
+    high = low = 1.0
+    for cut in network.activations:
+        if cut.node is None or not is_relative(cut.node):
+            continue
+        fitted = polynomials[cut.name]
+        if not fitted.low > 0:
+            return math.inf
+        parameters = tuple(sorted(cut.node.attributes.get("parameters", {}).items()))
+        ratios = _ratios(fitted, str(cut.node.attributes["function"]), parameters)
+        high, low = max(high, ratios[1]), min(low, ratios[0])
+    return high / low if low > 0 else math.inf
+
+
+@lru_cache(maxsize=4096)
+def _ratios(fitted: Polynomial, function: str, parameters: tuple[tuple[str, float], ...]) -> tuple[float, float]:
+    """Returns the smallest and the largest ratio of a polynomial to its function on the interval, which is positive."""
+    x = np.concatenate([np.linspace(fitted.low, fitted.high, 4097), np.geomspace(fitted.low, fitted.high, 4097)])
+    ratio = fitted(x) / FUNCTIONS[function](x, **dict(parameters))
+    return float(ratio.min()), float(ratio.max())
+
+
+def _bound_of(cut: Cut, excess: float) -> float | None:
+    """Returns the known bound of a product; None if there is none, or if errors of inverses are too large for it."""
+    bound = None if cut.node is None else cut.node.attributes.get("largest")
+    return None if bound is None or excess > _MOST_EXCESS else excess * float(bound)
+
+
+def _gain(name: str, top: float, network: Network, values: Mapping[str, float], excess: float) -> float:
     """Returns the largest encrypted value of a factor, a power of two. It is above 1 if the factor's products are small.
 
     The inverse of a softmax's sum may be 100, though its products are at most 1: these then keep more bits."""
@@ -610,11 +661,11 @@ def _gain(name: str, top: float, network: Network, values: Mapping[str, float]) 
     for cut in network.cuts:
         if cut.node is None or cut.form is None or not cut.is_product or name not in cut.form.maps:
             continue
-        bound = cut.node.attributes.get("largest")
+        bound = _bound_of(cut, excess)
         other = next(key for key in cut.form.maps if key != name)
         if bound is None or other not in values:
             return 1.0
-        gains.append(values[other] * top / (_SHARES * float(bound)))
+        gains.append(values[other] * top / bound)
     return 2.0 ** max(0, min(_MOST_GAIN, math.floor(math.log2(min(gains, default=1.0)))))
 
 

@@ -107,10 +107,10 @@ class Search:
         if cut.node is None or not is_relative(cut.node):
             return degree
         function, seen = function_of(cut.node), self._calibration.seen[name]
-        higher = [d for d in DEGREES if degree <= d <= _MOST_RELATIVE]
-        return next(
-            (d for d in higher if seen.relative_error(function, self.fitted(name, d)) < _RELATIVE), max(degree, higher[-1])
-        )
+        for higher in (d for d in DEGREES if degree <= d <= _MOST_RELATIVE):
+            if seen.relative_error(function, self.fitted(name, higher)) < _RELATIVE:
+                return higher
+        return max(degree, _MOST_RELATIVE)
 
     def polynomials(self, degrees: Mapping[str, int]) -> dict[str, Polynomial]:
         """Returns the polynomials of all activations."""
