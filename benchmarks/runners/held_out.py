@@ -200,7 +200,7 @@ def child(seed: int, given: Any) -> None:
 
 
 def measured(seed: int, given: Any) -> dict[str, Any]:
-    """Runs a seed in a process of its own and returns its row."""
+    """Runs one seed in a separate process and returns its row."""
     command = [*common.module("runners.held_out"), "--child", str(seed), "--accuracy", str(given.accuracy)]
     command += ["--images", str(given.images), "--encrypted", str(given.encrypted), "--profile", given.profile]
     start = time.perf_counter()

@@ -34,11 +34,13 @@ _BEST = 3  # nearest neighbours that are compared
 _KEPT = 16  # samples that are written with a compiled network
 
 
-def embeddings(values: Any, mask: Any) -> Any:
-    """Returns vectors of length 1 [count, features] of outputs [count, values]."""
-    y = np.asarray(values, np.float64).reshape(len(mask), -1)
-    if y.shape[1] % mask.shape[1] == 0 and y.shape[1] > mask.shape[1] * 8:
-        y = (y.reshape(*mask.shape, -1) * mask[:, :, None]).sum(axis=1)
+def embeddings(values: Any, mask: Any, features: int) -> Any:
+    """Returns vectors of length 1 [count, features] of outputs [count, values]. Outputs of a vector for each token are averaged
+    over the tokens of `mask`."""
+    y = np.asarray(values, np.float64).reshape(len(mask), -1, features)
+    if y.shape[1] > 1:
+        y = y * mask[:, :, None]
+    y = y.sum(axis=1)
     return y / np.linalg.norm(y, axis=1, keepdims=True)
 
 
@@ -112,7 +114,7 @@ def encrypted(case: Case, count: int, calls: int, replay: bool) -> Iterator[dict
             if len(seconds) > calls:
                 values = network.decrypt(secret, answer, like=vector)
                 off.append(float(np.abs(values - network.simulate(vector[None])).max()))
-                made = embeddings(values, case.mask[number : number + 1])[0]
+                made = embeddings(values, case.mask[number : number + 1], case.clear.shape[1])[0]
                 cosines.append(float(made @ case.clear[number]))
                 yield {"sentence": number, "seconds": seconds[-1], "cosine": cosines[-1], "difference": off[-1]}
         replayed = replay_seconds(hg.program(network), request) if replay else None
@@ -237,8 +239,9 @@ def compiled(given: Any) -> Iterator[Any]:
     count = min(given.simulated, len(ids) - given.calibration)
     tested = some(given.calibration, count)
     kept = mask[given.calibration : given.calibration + count]
-    clear = embeddings(model.clear(tested), kept)
-    yield {"simulated": agreement(clear, embeddings(model.simulate(tested, beyond="nan"), kept))}
+    features = model.network.output_shape[-1]
+    clear = embeddings(model.clear(tested), kept, features)
+    yield {"simulated": agreement(clear, embeddings(model.simulate(tested, beyond="nan"), kept, features))}
     few = {name: values[:_KEPT] for name, values in tested.items()}
     yield Case(model.network, model.prepare(few), kept[:_KEPT], clear[:_KEPT], row)
 

@@ -40,7 +40,7 @@ class Transformer:
         self.content = self.path.read_bytes()
         try:
             self._session = onnxruntime.InferenceSession(self.content, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime has no class of its own for all of these
+        except Exception as error:  # onnxruntime raises exceptions without a common class
             raise hg.ParameterError(f"cannot read {self.path.name}: it must be an ONNX file; {error}") from None
         self.inputs = [value.name for value in self._session.get_inputs()]
         if "input_ids" not in self.inputs or set(self.inputs) - set(INPUTS):

@@ -38,7 +38,7 @@ class Layout:
     slots: int  #: slots of a ciphertext
     share: int = 1  #: samples that share the ciphertexts, a power of two
     fill: int = 1  #: neighbouring slots that hold each value, a power of two; only of layouts of inputs
-    parts: tuple[Layout, ...] = ()  #: layouts of neighbouring runs of values, each in ciphertexts of its own
+    parts: tuple[Layout, ...] = ()  #: layouts of consecutive runs of the values, each in separate ciphertexts
 
     @property
     def ciphertexts(self) -> int:

@@ -39,7 +39,6 @@ class Part:
     shape: Shape
     scale: float  #: number by which values are divided
     is_mask: bool = False  #: whether the client sends 1 in place of 0, and 0 in place of values of at most -1000
-
     has_equal_rows: bool = False  #: whether the client sends one row of a mask, because all rows are equal
 
     @property
@@ -155,7 +154,7 @@ class Preparation:
                 nodes.append(Node("broadcast", (f"{scaled}/row",), part.name, {"shape": part.shape}, source))
             elif part.size < _LARGE or part.is_mask:
                 nodes.append(Node("reshape", (scaled,), part.name, {"shape": part.shape}, source))
-            else:  # a value of its own, whose maps do not read the whole vector
+            else:  # a separate value, so that its maps do not read the whole vector
                 shapes[f"{scaled}/whole"] = part.shape
                 nodes.append(Node("reshape", (scaled,), f"{scaled}/whole", {"shape": part.shape}, source))
                 attributes = {"function": "identity", "parameters": {}}

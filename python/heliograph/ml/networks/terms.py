@@ -132,8 +132,7 @@ class Terms:
 
     def without_weights(self) -> Terms:
         """Returns a map of the same shapes without triplets."""
-        none = np.zeros(0, dtype=np.int64)
-        return Terms(self.shape, self.columns, none, none, np.zeros(0))
+        return _nothing(self.shape, self.columns)
 
     def times(self, factor: float) -> Terms:
         """Returns the map times a number.
@@ -245,8 +244,7 @@ class Deferred:
 
     def without_weights(self) -> Terms:
         """Returns a map of the same shapes without triplets."""
-        none = np.zeros(0, dtype=np.int64)
-        return Terms(self.shape, self.columns, none, none, np.zeros(0))
+        return _nothing(self.shape, self.columns)
 
 
 @dataclass(frozen=True)
@@ -359,8 +357,7 @@ class Alike:
 
     def without_weights(self) -> Terms:
         """Returns a map of the same shapes without triplets."""
-        none = np.zeros(0, dtype=np.int64)
-        return Terms(self.shape, self.columns, none, none, np.zeros(0))
+        return _nothing(self.shape, self.columns)
 
     def factor(self) -> float | None:
         """Returns the number by which the map multiplies each value in place; None for any other map."""
@@ -399,6 +396,11 @@ def along(terms: LinearMap, axis: int) -> Alike | None:
 
 
 LinearMap = Terms | Deferred | Alike
+
+
+def _nothing(shape: Shape, columns: int) -> Terms:
+    none = np.zeros(0, dtype=np.int64)
+    return Terms(shape, columns, none, none, np.zeros(0))
 
 
 def _sum_of(a: LinearMap, b: LinearMap) -> Deferred:
