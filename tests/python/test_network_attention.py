@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,10 @@ import pytest
 
 import heliograph as hg
 from heliograph.ml.networks import NetworkModel, compile_graph
+from heliograph.ml.networks.evaluation import is_relative
 from heliograph.ml.networks.files import arrays_of, circuit_of
 from heliograph.ml.networks.prepared import PreparedModel
+from heliograph.ml.networks.program import excess_of
 from heliograph.models.prepared_bundle import PreparedForm
 from network_graphs import Builder
 from test_ml_read_onnx import model, node
@@ -334,3 +338,37 @@ def test_changed_widths_of_heads_are_refused(floats: NetworkModel, operation: st
     assert circuit_of(with_width(floats, operation, 4), floats.parameters, 1).needs == floats.needs
     with pytest.raises(hg.DamagedFileError, match="damaged network"):
         circuit_of(with_width(floats, operation, width), floats.parameters, 1)
+
+
+def test_products_of_attention_are_inside_their_bounds(owner: Any, tmp_path: Path) -> None:
+    """The bound of scores includes the constants that exp's argument adds. Here offsets of queries and keys add the same number
+    to all scores of a token, which exp's argument subtracts."""
+    proto = encoder(16, 16, 2, 16, seed=3)
+    for tensor in proto.graph.initializer:
+        if tensor.name in ("layer0/q/b", "layer0/k/b"):
+            tensor.CopyFrom(onnx.numpy_helper.from_array(4 + onnx.numpy_helper.to_array(tensor), tensor.name))
+    onnx.save(proto, tmp_path / "shifted.onnx")
+    options = {"accuracy": 0.05, "classifies": False, "parameters": owner.parameters}
+    made = hg.ml.compile(tmp_path / "shifted.onnx", calibrate=feeds(60, 16), **options)
+    network = made.network
+    server, seen = hg.Server(network.keys(owner)), {}
+    sample = made.prepare({name: values[:1] for name, values in feeds(3, 16, 8).items()})[0]
+
+    def note(name: str, value: Any) -> None:
+        if any(cut.name == name and cut.is_product for cut in network.network.cuts):
+            seen[name] = float(np.abs(owner.decrypt(value, unguarded=True, unchecked=True)).max()), value.bounds
+
+    network.circuit(server.bind(network.encrypt(owner, sample)), note)
+    assert len(seen) > 5
+    for largest, (low, high) in seen.values():
+        assert largest <= 1.001 * max(-low, high)
+
+
+def test_inverses_of_large_errors_give_no_bounds(floats: NetworkModel) -> None:
+    """Products have known bounds only if the polynomials of their inverses are near the inverses."""
+    circuit = floats.circuit
+    assert 1 <= excess_of(circuit.network, circuit.polynomials) < 4
+    name = next(cut.name for cut in circuit.network.activations if cut.node and is_relative(cut.node))
+    fitted = circuit.polynomials[name]
+    poor = replace(fitted, coefficients=(0.0, *fitted.coefficients[1:]))
+    assert excess_of(circuit.network, {**circuit.polynomials, name: poor}) == math.inf
